@@ -1,0 +1,39 @@
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.PHONY: help install check test test-all format lock bench clean
+
+LIB := . scripts/lib.sh
+
+help: ## List every target
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
+
+install: ## Create .venv with everything that development needs
+	@$(LIB); install_packages all
+
+check: install ## Format, lint, types, contracts, unit and corpus tests; under two minutes
+	@$(LIB); static_checks; run_tests -q $(wildcard tests/unit tests/corpus)
+
+test: ## The default suite, as continuous integration runs it
+	@scripts/test.sh
+
+test-all: ## Every test, the slow ones and those on Spark too; needs Java 17
+	@$(LIB); check_java; install_packages all; static_checks; run_tests -m ""
+
+format: install ## Format the code and fix what the linter can fix
+	@.venv/bin/ruff check --fix --quiet . || true; .venv/bin/ruff format .
+
+lock: ## Resolve requirements.lock anew, keeping what still fits (UPGRADE=1: the newest of all)
+	@$(LIB); ensure_uv; .venv/bin/uv pip compile pyproject.toml --extra dev --universal \
+		--python-version 3.11 --generate-hashes --no-header --no-annotate --quiet \
+		$(if $(UPGRADE),--upgrade) -o requirements.lock
+
+bench: install ## Run every benchmark
+	@for file in benchmarks/*.py; do \
+		if [ -e "$$file" ]; then .venv/bin/python "$$file"; else echo "no benchmarks yet" >&2; fi; \
+	done
+
+clean: ## Remove caches and build results; .venv stays
+	@rm -rf .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis .coverage* \
+		coverage.xml build dist
+	@find src tests examples benchmarks -name __pycache__ -prune -exec rm -rf {} +

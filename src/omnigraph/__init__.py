@@ -1,0 +1,54 @@
+"""OmniGraph: a typed property-graph database on a lakehouse.
+
+The names of `__all__` are the public API. Each is imported when it is first used, so that
+`import omnigraph` is cheap and the command line starts without the parts that it does not need.
+"""
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from omnigraph import errors
+    from omnigraph.errors import OmnigraphError
+    from omnigraph.lang import Catalog, LintReport, compile_schema, lint
+
+    __version__: str
+
+__all__ = [
+    "Catalog",
+    "LintReport",
+    "OmnigraphError",
+    "__version__",
+    "compile_schema",
+    "errors",
+    "lint",
+]
+
+_HOMES = {
+    "Catalog": "omnigraph.lang",
+    "LintReport": "omnigraph.lang",
+    "OmnigraphError": "omnigraph.errors",
+    "compile_schema": "omnigraph.lang",
+    "lint": "omnigraph.lang",
+}
+
+
+def __getattr__(name: str) -> object:
+    # Importing any submodule asks here first, so nothing is imported before the name is known.
+    from importlib import import_module
+
+    value: object
+    match name:
+        case "__version__":
+            value = import_module("importlib.metadata").version("omnigraph")
+        case "errors":
+            value = import_module("omnigraph.errors")
+        case _ if name in _HOMES:
+            value = getattr(import_module(_HOMES[name]), name)
+        case _:
+            raise AttributeError(f"module 'omnigraph' has no attribute {name!r}")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
