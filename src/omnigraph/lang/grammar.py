@@ -1,0 +1,219 @@
+"""Parsing with the `.lark` grammars: one parser per language, errors as findings.
+
+A file that does not parse yields one syntax finding per broken declaration: after an error the
+parser goes on with the next declaration. Nesting is bounded before parsing, so no later
+recursion over the tree can run deep.
+"""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cache
+from itertools import pairwise
+
+from lark import Lark, TextSlice, Token, Tree
+from lark.exceptions import UnexpectedCharacters, UnexpectedInput, UnexpectedToken
+from lark.lexer import PatternStr
+
+from omnigraph.lang.diagnostics import Findings
+from omnigraph.lang.source import Extent, Source, SourceUnreadable
+from omnigraph.lang.suggest import did_you_mean
+from omnigraph.limits import MAX_DIAGNOSTICS, MAX_NESTING
+
+Node = Tree[Token]
+
+_SKIPPED = r'//[^\n]*|/\*.*?\*/|"[^"\\]*(?:\\.[^"\\]*)*"'
+_BRACKETS = re.compile(rf"(?s){_SKIPPED}|(?P<opens>[\[({{])|(?P<closes>[\])}}])")
+_WORD = re.compile(r"\$?[A-Za-z0-9_]+")
+_TOKEN_WORDS = {
+    "TYPE": "a type name (upper-case first letter)",
+    "NAME": "a name (lower-case first letter)",
+    "VAR": "a variable (`$name`)",
+    "INT": "an integer",
+    "FLOAT": "a number with digits on both sides of the point",
+    "STRING": "a string",
+    "TRUE": "`true`",
+    "FALSE": "`false`",
+    "ENUMVAL": "an enum value",
+    "CMP": "a comparison",
+    "$END": "the end of the file",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Language:
+    """What the parser of one language needs to know beside its grammar."""
+
+    grammar: str
+    syntax_code: str
+    declaration: re.Pattern[str]
+    """Finds where a declaration starts, in group `declaration`; steps over strings and comments."""
+
+
+def _starts_with(declaration: str) -> re.Pattern[str]:
+    return re.compile(rf"(?s){_SKIPPED}|(?P<declaration>(?<![A-Za-z0-9_$@.]){declaration})")
+
+
+SCHEMA_LANGUAGE = Language(
+    grammar="schema.lark",
+    syntax_code="S000",
+    declaration=_starts_with(r"(?:node|edge|interface)[ \t\r\n]+[A-Z]"),
+)
+QUERY_LANGUAGE = Language(
+    grammar="query.lark",
+    syntax_code="Q000",
+    declaration=_starts_with(r"query[ \t\r\n]+[a-z_][A-Za-z0-9_]*[ \t\r\n]*\("),
+)
+
+
+def read_source(data: str | bytes, path: str | None, language: Language) -> Findings:
+    """Decode a source and open its findings; unreadable text is recorded as a syntax finding."""
+    try:
+        return Findings(Source.decode(data, path))
+    except SourceUnreadable as error:
+        findings = Findings(error.source)
+        findings.add(language.syntax_code, "syntax", error.message, error.extent)
+        return findings
+
+
+def parse_trees(language: Language, findings: Findings) -> list[Node]:
+    """The parse trees of the declarations of the findings' source.
+
+    A declaration that does not parse is left out and recorded as a syntax finding.
+    """
+    text = findings.source.text
+    if findings or not _is_shallow(text, language, findings):
+        return []
+    parser = _parser(language.grammar)
+    try:
+        return child_trees(parser.parse(text))
+    except UnexpectedInput:
+        return _parse_each(language, findings, parser)
+
+
+def _parse_each(language: Language, findings: Findings, parser: Lark) -> list[Node]:
+    """Parse the declarations of a broken source one by one."""
+    text = findings.source.text
+    starts = [0, *_declaration_starts(language, text), len(text)]
+    trees: list[Node] = []
+    for start, end in pairwise(starts):
+        try:
+            trees += child_trees(parser.parse(TextSlice(text, start, end)))
+        except UnexpectedInput as error:
+            extent, detail = _explain(error, text, end, parser)
+            findings.add(language.syntax_code, "syntax", detail, extent)
+            if len(findings) >= MAX_DIAGNOSTICS:
+                break
+    return trees
+
+
+def child_trees(tree: Node) -> list[Node]:
+    """The children of a tree that are trees."""
+    return [child for child in tree.children if not isinstance(child, Token)]
+
+
+def child_tokens(tree: Node) -> list[Token]:
+    """The children of a tree that are tokens."""
+    return [child for child in tree.children if isinstance(child, Token)]
+
+
+def extent_of(item: Node | Token) -> Extent:
+    """Character range of a token or a tree."""
+    if isinstance(item, Token):
+        return item.start_pos or 0, item.end_pos or 0
+    if item.meta.empty:
+        return 0, 0
+    return item.meta.start_pos, item.meta.end_pos
+
+
+@cache
+def _parser(grammar: str) -> Lark:
+    return Lark.open(
+        grammar,
+        rel_to=__file__,
+        parser="lalr",
+        lexer="contextual",
+        propagate_positions=True,
+        maybe_placeholders=False,
+    )
+
+
+def _is_shallow(text: str, language: Language, findings: Findings) -> bool:
+    if text.count("[") + text.count("{") + text.count("(") <= MAX_NESTING:
+        return True
+    depth = 0
+    for match in _BRACKETS.finditer(text):
+        if match["opens"]:
+            depth += 1
+        elif match["closes"]:
+            depth = max(0, depth - 1)
+        if depth > MAX_NESTING:
+            findings.add(
+                language.syntax_code,
+                "syntax",
+                f"brackets nest deeper than {MAX_NESTING}; split the query or flatten the value",
+                match.span(),
+            )
+            return False
+    return True
+
+
+def _declaration_starts(language: Language, text: str) -> list[int]:
+    return [
+        match.start()
+        for match in language.declaration.finditer(text, 1)
+        if match["declaration"] is not None
+    ]
+
+
+def _explain(error: UnexpectedInput, text: str, end: int, parser: Lark) -> tuple[Extent, str]:
+    """Where a syntax error is, and what to say about it."""
+    if isinstance(error, UnexpectedToken):
+        token = error.token
+        expected = sorted(error.accepts or error.expected)
+        if token.type == "$END":
+            what = "source" if end == len(text) else "declaration"
+            end = len(text[:end].rstrip())
+            return (end, end), f"the {what} ends too early" + _expected(expected, "", parser)
+        extent = extent_of(token)
+    else:
+        at = end if error.pos_in_stream is None else error.pos_in_stream
+        expected = sorted(error.allowed or ()) if isinstance(error, UnexpectedCharacters) else []
+        unclosed = _unclosed(text, at)
+        if unclosed is not None:
+            return (at, at + len(unclosed[0])), unclosed[1]
+        word = _WORD.match(text, at)
+        extent = (at, word.end() if word else at + 1)
+    found = text[extent[0] : extent[1]]
+    shown = found if len(found) <= 40 else found[:39] + "…"
+    return extent, f"unexpected `{shown}`" + _expected(expected, found, parser)
+
+
+def _unclosed(text: str, at: int) -> tuple[str, str] | None:
+    if text.startswith("/*", at):
+        return "/*", "the comment is not closed; end it with `*/`"
+    if text.startswith('"', at):
+        return '"', 'the string is not closed; end it with `"`'
+    return None
+
+
+def _expected(names: Iterable[str], found: str, parser: Lark) -> str:
+    """The tail of a syntax message: a near keyword, or what may stand here."""
+    patterns = {terminal.name: terminal.pattern for terminal in parser.terminals}
+    keywords: list[str] = []
+    others: list[str] = []
+    for name in names:
+        pattern = patterns.get(name)
+        if name in _TOKEN_WORDS:
+            others.append(_TOKEN_WORDS[name])
+        elif isinstance(pattern, PatternStr):
+            others.append(f"`{pattern.value}`")
+        else:
+            keywords.append(name.strip("_").lower())
+    near = did_you_mean(found, keywords) if found else ""
+    if near:
+        return near
+    words = [f"`{keyword}`" for keyword in keywords] + others
+    if not words:
+        return ""
+    return f"; expected {words[0]}" if len(words) == 1 else f"; expected one of {', '.join(words)}"

@@ -1,0 +1,195 @@
+"""Lowering: from a checked query to the IR, then pushdown of single-variable filters.
+
+Per clause list: variables joined by traversals form components; each component has a root that is
+scanned, unless it is bound outside; traversals follow in written order from whatever is bound.
+Every traversal is emitted; one that cannot be reached is a bug of ours.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from itertools import count
+
+from omnigraph.errors import InternalError
+from omnigraph.lang import ir
+from omnigraph.lang import query_ast as ast
+from omnigraph.lang.checked import Block, CheckedMutation, CheckedQuery, CheckedRead, Walk
+from omnigraph.lang.groups import Groups
+from omnigraph.lang.match_check import variables_of
+
+
+def lower_query(checked: CheckedQuery) -> ir.QueryIR | ir.MutationIR:
+    """The IR of a checked query."""
+    match checked:
+        case CheckedMutation():
+            return ir.MutationIR(name=checked.name, params=checked.params, ops=checked.ops)
+        case CheckedRead():
+            hidden = (f"#{number}" for number in count())
+            return ir.QueryIR(
+                name=checked.name,
+                params=checked.params,
+                ops=_lower_block(checked.block, frozenset(), hidden),
+                returns=checked.returns,
+                order=checked.order,
+                limit=checked.limit,
+                result_schema=checked.columns,
+            )
+
+
+def _lower_block(block: Block, outer: frozenset[str], hidden: Iterator[str]) -> tuple[ir.Op, ...]:
+    walks = [_name_ends(walk, hidden) for walk in block.walks]
+    lowering = _Lowering(block=block, outer=outer, hidden=hidden, bound=set(outer))
+    for component in _components(block, walks, outer):
+        lowering.emit_component(component)
+    if lowering.emitted != len(walks):
+        raise InternalError(
+            "a traversal of the query was not reached by lowering; please report this query"
+        )
+    # A binding inside a negation that repeats an outer variable filters that variable.
+    repeated = [item for node in block.nodes if node.var in outer for item in node.filters]
+    ops = [*lowering.ops, *(ir.Where(item) for item in (*repeated, *block.filters))]
+    ops = _push_down(ops, outer)
+    visible = frozenset(lowering.bound)
+    for inner in block.negations:
+        ops.append(
+            ir.AntiJoin(inner=_lower_block(inner, visible, hidden), outer_vars=inner.outer_vars)
+        )
+    return tuple(ops)
+
+
+def _name_ends(walk: Walk, hidden: Iterator[str]) -> Walk:
+    """Give anonymous ends hidden names, each its own."""
+    if walk.left == ast.ANONYMOUS:
+        walk = replace(walk, left=next(hidden))
+    if walk.right == ast.ANONYMOUS:
+        walk = replace(walk, right=next(hidden))
+    return walk
+
+
+@dataclass(slots=True, kw_only=True)
+class _Component:
+    """Variables joined by traversals, and those traversals in written order."""
+
+    root: str
+    root_type: str
+    walks: list[Walk] = field(default_factory=list)
+
+
+def _components(block: Block, walks: list[Walk], outer: frozenset[str]) -> list[_Component]:
+    """Components in root order: with an outer variable, by declaration, then the rest."""
+    groups = Groups()
+    for walk in walks:
+        groups.join(walk.left, walk.right)
+    components: dict[str, _Component] = {}
+    roots: Iterable[tuple[str, str]] = (
+        *((name, kind) for walk in walks for name, kind in _ends(walk) if name in outer),
+        *((node.var, node.type_name) for node in block.nodes if node.var not in outer),
+        *((walk.left, walk.left_type) for walk in walks),
+    )
+    for name, type_name in roots:
+        components.setdefault(groups.find(name), _Component(root=name, root_type=type_name))
+    for walk in walks:
+        components[groups.find(walk.left)].walks.append(walk)
+    return list(components.values())
+
+
+def _ends(walk: Walk) -> tuple[tuple[str, str], tuple[str, str]]:
+    return (walk.left, walk.left_type), (walk.right, walk.right_type)
+
+
+@dataclass(slots=True, kw_only=True)
+class _Lowering:
+    block: Block
+    outer: frozenset[str]
+    hidden: Iterator[str]
+    bound: set[str]
+    ops: list[ir.Op] = field(default_factory=list)
+    emitted: int = 0
+
+    def emit_component(self, component: _Component) -> None:
+        if component.root not in self.bound:
+            self.ops.append(
+                ir.NodeScan(component.root, component.root_type, self.matches(component.root))
+            )
+            self.bound.add(component.root)
+        pending = component.walks
+        while pending:
+            ready = next(
+                (walk for walk in pending if walk.left in self.bound or walk.right in self.bound),
+                None,
+            )
+            if ready is None:
+                return
+            self.emit_walk(ready)
+            pending = [walk for walk in pending if walk is not ready]
+
+    def emit_walk(self, walk: Walk) -> None:
+        self.emitted += 1
+        if walk.left in self.bound and walk.right in self.bound:
+            target = next(self.hidden)
+            self.expand(walk, target)
+            self.ops.append(
+                ir.Where(ir.Filter(ir.NodeId(target), ir.FilterOp.EQ, ir.NodeId(walk.right)))
+            )
+        elif walk.left in self.bound:
+            self.expand(walk, walk.right)
+        else:
+            turned = replace(
+                walk,
+                left=walk.right,
+                right=walk.left,
+                left_type=walk.right_type,
+                right_type=walk.left_type,
+                direction=walk.direction.flipped,
+            )
+            self.expand(turned, walk.left)
+
+    def expand(self, walk: Walk, target: str) -> None:
+        self.ops.append(
+            ir.Expand(
+                src_var=walk.left,
+                dst_var=target,
+                edge=walk.edge,
+                direction=walk.direction,
+                dst_type=walk.right_type,
+                min_hops=walk.min_hops,
+                max_hops=walk.max_hops,
+                dst_filters=self.matches(target),
+                edge_var=walk.edge_var,
+            )
+        )
+        self.bound.add(target)
+        if walk.edge_var is not None:
+            self.bound.add(walk.edge_var)
+
+    def matches(self, var: str) -> tuple[ir.Filter, ...]:
+        return next((node.filters for node in self.block.nodes if node.var == var), ())
+
+
+def _push_down(ops: list[ir.Op], outer: frozenset[str]) -> list[ir.Op]:
+    """Move each filter on one node variable to the operator that introduces the variable."""
+    home = {
+        op.var if isinstance(op, ir.NodeScan) else op.dst_var: position
+        for position, op in enumerate(ops)
+        if isinstance(op, ir.NodeScan | ir.Expand)
+    }
+    out: list[ir.Op | None] = list(ops)
+    for position, op in enumerate(ops):
+        if not isinstance(op, ir.Where):
+            continue
+        variables = variables_of([op.filter])
+        if len(variables) != 1:
+            continue
+        (var,) = variables
+        at = home.get(var)
+        if at is None or var in outer:
+            continue
+        match out[at]:
+            case ir.NodeScan() as scan:
+                out[at] = replace(scan, filters=(*scan.filters, op.filter))
+                out[position] = None
+            case ir.Expand() as expand:
+                out[at] = replace(expand, dst_filters=(*expand.dst_filters, op.filter))
+                out[position] = None
+            case _:
+                continue
+    return [op for op in out if op is not None]

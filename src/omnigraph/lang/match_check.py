@@ -1,0 +1,425 @@
+"""Checking of `match`: bindings, traversals with their directions, filters, negations.
+
+Within one clause list bindings are collected first; then traversals are read top to bottom and
+give types to the variables they reach; then filters and negations see everything that is bound.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from omnigraph.lang import ir
+from omnigraph.lang import query_ast as ast
+from omnigraph.lang.catalog import EdgeType
+from omnigraph.lang.checked import Block, BoundNode, Scope, Typed, Walk
+from omnigraph.lang.diagnostics import join_names
+from omnigraph.lang.expressions import NOW, ExprChecker, scalar_literal
+from omnigraph.lang.source import Extent
+from omnigraph.lang.suggest import did_you_mean
+from omnigraph.lang.types import BOOL
+from omnigraph.limits import MAX_HOPS
+
+_TRUE = ir.Lit(value=True, type=BOOL)
+
+
+def check_block(checker: ExprChecker, clauses: Sequence[ast.Clause], extent: Extent) -> Block:
+    """The checked clause list, in the scope that `checker` has; binds its variables there."""
+    block = _BlockChecker(checker)
+    for clause in clauses:
+        if isinstance(clause, ast.Binding):
+            block.bind(clause)
+    for clause in clauses:
+        if isinstance(clause, ast.Traversal):
+            block.walk(clause)
+    for clause in clauses:
+        block.check(clause)
+    return Block(
+        nodes=tuple(
+            BoundNode(var=var, type_name=type_name, filters=tuple(block.matches.get(var, ())))
+            for var, type_name in block.bound.items()
+        ),
+        walks=tuple(block.walks),
+        filters=tuple(block.filters),
+        negations=tuple(block.negations),
+        outer_vars=tuple(sorted(checker.scope.mentioned)),
+        extent=extent,
+    )
+
+
+@dataclass(slots=True)
+class _BlockChecker:
+    checker: ExprChecker
+    bound: dict[str, str] = field(default_factory=dict)
+    """Variables that binding clauses of this list declare, in order."""
+    matches: dict[str, list[ir.Filter]] = field(default_factory=dict)
+    walks: list[Walk] = field(default_factory=list)
+    filters: list[ir.Filter] = field(default_factory=list)
+    negations: list[Block] = field(default_factory=list)
+
+    @property
+    def scope(self) -> Scope:
+        return self.checker.scope
+
+    def report(self, code: str, reason: str, detail: str, extent: Extent) -> None:
+        self.checker.report(code, reason, detail, extent)
+
+    def check(self, clause: ast.Clause) -> None:
+        """What a clause says once the list's variables are bound."""
+        match clause:
+            case ast.Binding():
+                self.match(clause)
+            case ast.Comparison():
+                self.compare(clause)
+            case ast.CallClause():
+                self.call(clause)
+            case ast.Negation():
+                self.negate(clause)
+            case ast.Traversal():
+                pass
+
+    def bind(self, clause: ast.Binding) -> None:
+        var = clause.var
+        self.scope.mention(var)
+        if clause.type_name not in self.checker.catalog.node_types:
+            self.unknown_type(clause)
+        elif var in self.scope.edges:
+            self.misused_edge(var, "bound again", clause.extent)
+        elif (problem := self.binding_problem(clause)) is not None:
+            self.report("T25", *problem, clause.extent)
+        else:
+            self.scope.nodes[var] = clause.type_name
+            self.bound.setdefault(var, clause.type_name)
+            return
+        self.scope.broken.add(var)
+
+    def binding_problem(self, clause: ast.Binding) -> tuple[str, str] | None:
+        """Reason and text of T25, when the variable cannot be bound to the type."""
+        var = clause.var
+        if var == ast.ANONYMOUS:
+            return "anonymous_bound", "`$_` cannot be bound; give the variable a name"
+        if var in self.scope.params:
+            return "parameter_rebound", f"`${var}` is a parameter; bind another name"
+        known = self.scope.nodes.get(var)
+        if known is not None and known != clause.type_name:
+            return (
+                "variable_rebound",
+                f"`${var}` is a `{known}` already; it cannot also be a `{clause.type_name}`",
+            )
+        return None
+
+    def unknown_type(self, clause: ast.Binding) -> None:
+        catalog, name = self.checker.catalog, clause.type_name
+        if name in catalog.interfaces:
+            nodes = [node for node, item in catalog.node_types.items() if name in item.implements]
+            tail = (
+                f"; it is an interface, bind one of {join_names(nodes)}"
+                if nodes
+                else ("; it is an interface that no node implements")
+            )
+        elif name in catalog.edge_types:
+            word = name[0].lower() + name[1:]
+            tail = f"; it is an edge type, walk it: `$a {word} $b`"
+        else:
+            tail = did_you_mean(name, catalog.node_types, otherwise="node types")
+        self.report("T1", "unknown_type", f"unknown node type `{name}`{tail}", clause.type_extent)
+
+    def match(self, clause: ast.Binding) -> None:
+        """Property matches of a binding whose type is known."""
+        type_name = self.scope.nodes.get(clause.var)
+        if type_name != clause.type_name or clause.var not in self.bound:
+            return
+        properties = self.checker.catalog.node_types[type_name].properties
+        for item in clause.matches:
+            found = properties.get(item.property)
+            if found is None:
+                self.report(
+                    "T2",
+                    "unknown_property",
+                    f"type `{type_name}` has no property `{item.property}`"
+                    f"{did_you_mean(item.property, properties, otherwise='it has')}",
+                    item.extent,
+                )
+                continue
+            value = self.value(item.value)
+            if value is not None:
+                column = Typed(ir.Prop(clause.var, item.property, found.type), found.type)
+                self.match_value(type_name, clause.var, item, column, value)
+
+    def match_value(
+        self, type_name: str, var: str, item: ast.PropMatch, column: Typed, value: Typed
+    ) -> None:
+        kind = column.type
+        is_member = kind.is_list and value.type.is_plain
+        target = kind.item if is_member else kind
+        if (
+            not target.is_plain
+            or not value.type.is_plain
+            or not target.is_compatible_with(value.type)
+        ):
+            hint = "; match one member of a list, or use `contains`" if kind.is_list else ""
+            self.report(
+                "T3",
+                "match_type",
+                f"`{type_name}.{item.property}` is {kind} and cannot equal a value of type "
+                f"{value.type}{hint}",
+                item.extent,
+            )
+            return
+        if self.checker.in_enum(kind, value, item.extent):
+            op = ir.FilterOp.LIST_CONTAINS if is_member else ir.FilterOp.EQ
+            self.matches.setdefault(var, []).append(ir.Filter(column.expr, op, value.expr))
+
+    def value(self, value: ast.Value) -> Typed | None:
+        """A literal, a declared parameter or `now()`."""
+        match value:
+            case ast.Var():
+                if value.name in self.scope.params:
+                    return self.checker.param(value.name)
+                report_not_a_parameter(self.checker, value)
+                return None
+            case ast.Call():
+                return NOW
+            case ast.ListLit():
+                return self.checker.check_list(value)
+            case _:
+                return scalar_literal(value)
+
+    def compare(self, clause: ast.Comparison) -> None:
+        found = self.checker.check_comparison(clause.left, clause.op, clause.right, clause.extent)
+        if found is not None:
+            self.filters.append(found)
+
+    def call(self, clause: ast.CallClause) -> None:
+        typed = self.checker.check(clause.call)
+        if typed is None:
+            return
+        if clause.call.function not in ast.TEXT_PREDICATES:
+            self.report(
+                "T31",
+                "search_misplaced",
+                f"`{clause.call.function}` is a number and cannot stand alone in `match`; "
+                "compare it (`… > 0.5`)",
+                clause.extent,
+            )
+            return
+        self.filters.append(ir.Filter(typed.expr, ir.FilterOp.EQ, _TRUE))
+
+    def negate(self, clause: ast.Negation) -> None:
+        outer = self.checker.scope
+        self.checker.scope = outer.child()
+        inner = check_block(self.checker, clause.clauses, clause.extent)
+        mentioned = self.checker.scope.mentioned
+        self.checker.scope = outer
+        for name in mentioned:
+            outer.mention(name)
+        if not mentioned:
+            self.report(
+                "T9",
+                "negation_uncorrelated",
+                "`not { … }` mentions no variable bound outside it; name one, so that it says "
+                "something about each row",
+                clause.extent,
+            )
+        self.negations.append(inner)
+
+    def walk(self, clause: ast.Traversal) -> None:
+        edge = self.edge(clause)
+        left_fits = self.usable_end(clause.left, clause.left_extent)
+        right_fits = self.usable_end(clause.right, clause.right_extent)
+        direction: ir.ExpandDirection | None = None
+        if edge is not None and self.shape_fits(clause, edge) and left_fits and right_fits:
+            direction = self.direction(clause, edge)
+        if edge is None or direction is None:
+            names = {clause.left, clause.right, clause.edge_var or clause.left}
+            self.scope.broken |= names - {ast.ANONYMOUS}
+            return
+        left_type, right_type = edge.from_type, edge.to_type
+        if direction is ir.ExpandDirection.IN:
+            left_type, right_type = right_type, left_type
+        for name, type_name in ((clause.left, left_type), (clause.right, right_type)):
+            if name != ast.ANONYMOUS:
+                self.scope.nodes.setdefault(name, type_name)
+        self.walks.append(
+            Walk(
+                left=clause.left,
+                right=clause.right,
+                left_type=left_type,
+                right_type=right_type,
+                edge=edge.name,
+                direction=direction,
+                min_hops=clause.min_hops,
+                max_hops=clause.max_hops or clause.min_hops,
+                edge_var=self.bind_edge(clause, edge),
+            )
+        )
+
+    def edge(self, clause: ast.Traversal) -> EdgeType | None:
+        catalog = self.checker.catalog
+        name = catalog.edge_by_word.get(clause.edge_word.casefold())
+        if name is not None:
+            return catalog.edge_types[name]
+        words = [edge[0].lower() + edge[1:] for edge in catalog.edge_types]
+        tail = did_you_mean(clause.edge_word, words, otherwise="edges are")
+        self.report(
+            "T4", "unknown_edge", f"unknown edge `{clause.edge_word}`{tail}", clause.edge_extent
+        )
+        return None
+
+    def usable_end(self, name: str, extent: Extent) -> bool:
+        self.scope.mention(name)
+        if name in self.scope.params:
+            self.report(
+                "T25",
+                "parameter_rebound",
+                f"`${name}` is a parameter; an end of a traversal is a node variable",
+                extent,
+            )
+            return False
+        if name in self.scope.edges:
+            self.misused_edge(name, "an end of a traversal", extent)
+            return False
+        return True
+
+    def shape_fits(self, clause: ast.Traversal, edge: EdgeType) -> bool:
+        fits = True
+        if clause.undirected and edge.from_type != edge.to_type:
+            fits = False
+            self.report(
+                "T22",
+                "undirected_types",
+                f"`<{clause.edge_word}>` needs an edge between equal types; `{edge.name}` goes "
+                f"from `{edge.from_type}` to `{edge.to_type}`",
+                clause.edge_extent,
+            )
+        if clause.max_hops is None:
+            fits = False
+            self.report(
+                "T15",
+                "hop_bounds",
+                f"`{clause.edge_word}{{{clause.min_hops},}}`: hop bounds need an upper end: "
+                f"`{{{clause.min_hops},{MAX_HOPS}}}`",
+                clause.extent,
+            )
+        elif not 1 <= clause.min_hops <= clause.max_hops <= MAX_HOPS:
+            fits = False
+            self.report(
+                "T15",
+                "hop_bounds",
+                f"`{clause.edge_word}{{{clause.min_hops},{clause.max_hops}}}`: hop bounds are "
+                f"1 ≤ min ≤ max ≤ {MAX_HOPS}",
+                clause.extent,
+            )
+        return fits and self.edge_binding_fits(clause)
+
+    def edge_binding_fits(self, clause: ast.Traversal) -> bool:
+        var = clause.edge_var
+        if var is None or var == ast.ANONYMOUS:
+            return True
+        if (clause.min_hops, clause.max_hops) != (1, 1):
+            self.report(
+                "T23",
+                "edge_binding_hops",
+                f"edge variable `${var}` names one edge; it cannot be used with hop bounds",
+                clause.edge_var_extent,
+            )
+            return False
+        taken = var in (clause.left, clause.right) or var in self.scope.bound_names()
+        if taken:
+            self.report(
+                "T23",
+                "edge_binding_taken",
+                f"`${var}` is taken; an edge variable needs a fresh name",
+                clause.edge_var_extent,
+            )
+        return not taken
+
+    def misused_edge(self, var: str, use: str, extent: Extent) -> None:
+        self.report(
+            "T23",
+            "edge_binding_misused",
+            f"edge variable `${var}` cannot be {use}; it is read by its properties only",
+            extent,
+        )
+
+    def bind_edge(self, clause: ast.Traversal, edge: EdgeType) -> str | None:
+        var = clause.edge_var
+        if var is None or var == ast.ANONYMOUS:
+            return None
+        self.scope.edges[var] = edge.name
+        return var
+
+    def direction(self, clause: ast.Traversal, edge: EdgeType) -> ir.ExpandDirection | None:
+        """The direction seen from the left end, from the types known so far; None with T5."""
+        left = self.scope.nodes.get(clause.left)
+        right = self.scope.nodes.get(clause.right)
+        if clause.left == clause.right != ast.ANONYMOUS and left is None:
+            left = right = edge.from_type
+        ends = (
+            (ir.ExpandDirection.OUT, edge.from_type, edge.to_type),
+            (ir.ExpandDirection.IN, edge.to_type, edge.from_type),
+        )
+        for direction, left_type, right_type in ends:
+            if left in (None, left_type) and right in (None, right_type):
+                return ir.ExpandDirection.BOTH if clause.undirected else direction
+        self.report_endpoint(clause, edge, left, right)
+        return None
+
+    def report_endpoint(
+        self, clause: ast.Traversal, edge: EdgeType, left: str | None, right: str | None
+    ) -> None:
+        types = (edge.from_type, edge.to_type)
+        wrong_left = left is not None and left not in types
+        name, kind, extent = (
+            (clause.left, left, clause.left_extent)
+            if wrong_left or right is None
+            else (clause.right, right, clause.right_extent)
+        )
+        self.report(
+            "T5",
+            "not_an_endpoint",
+            f"`${name}` is a `{kind}`, which does not fit here: edge `{edge.name}` goes from "
+            f"`{edge.from_type}` to `{edge.to_type}`",
+            extent,
+        )
+
+
+def report_not_a_parameter(checker: ExprChecker, value: ast.Var) -> None:
+    """Report a value that names something other than a declared parameter."""
+    known = [f"${name}" for name in checker.scope.params]
+    tail = did_you_mean(f"${value.name}", known, otherwise="declared are")
+    checker.report(
+        "T14",
+        "not_a_parameter",
+        f"`${value.name}` is no declared parameter; a value here is a literal, a parameter or "
+        f"`now()`{tail}",
+        value.extent,
+    )
+
+
+def variables_of(clauses: Iterable[ir.Filter]) -> set[str]:
+    """Node and edge variables that filters mention."""
+    found: set[str] = set()
+    for clause in clauses:
+        for expr in (clause.left, clause.right):
+            found |= expr_variables(expr)
+    return found
+
+
+def expr_variables(expr: ir.Expr) -> set[str]:
+    """Node and edge variables that an expression mentions."""
+    match expr:
+        case (
+            ir.Prop(var=var)
+            | ir.NodeId(var=var)
+            | ir.Nearest(var=var)
+            | ir.Bm25(var=var)
+            | ir.Search(var=var)
+            | ir.MatchText(var=var)
+            | ir.Fuzzy(var=var)
+        ):
+            return {var}
+        case ir.Rrf(first=first, second=second):
+            return {first.var, second.var}
+        case ir.Agg(arg=arg):
+            return expr_variables(arg)
+        case ir.Param() | ir.Lit() | ir.Alias():
+            return set()

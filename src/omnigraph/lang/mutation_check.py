@@ -1,0 +1,323 @@
+"""Checking of mutations: targets, assignments, predicates.
+
+One query either inserts and updates, or deletes (rule D2); mixing is refused before any I/O.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from omnigraph.lang import ir
+from omnigraph.lang import query_ast as ast
+from omnigraph.lang.catalog import EdgeType, NodeType
+from omnigraph.lang.checked import Typed
+from omnigraph.lang.diagnostics import join_names
+from omnigraph.lang.expressions import COMPARE_OPS, NOW, ExprChecker, scalar_literal
+from omnigraph.lang.match_check import report_not_a_parameter
+from omnigraph.lang.source import Extent
+from omnigraph.lang.suggest import did_you_mean
+from omnigraph.lang.types import STRING, PropType, Scalar
+from omnigraph.lang.values import UnfitValue, fit_number, read_json
+
+_ENDPOINTS = {"from": "src", "to": "dst"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Target:
+    """The type a statement works on, with what may be assigned by its written names."""
+
+    kind: ir.EntityKind
+    type: NodeType | EdgeType
+    settable: Mapping[str, PropType]
+
+    @property
+    def name(self) -> str:
+        return self.type.name
+
+
+def check_mutation(
+    checker: ExprChecker, name: str, statements: Sequence[ast.Statement], extent: Extent
+) -> tuple[ir.MutationOp, ...]:
+    """The checked statements, in order."""
+    deletes = [isinstance(item, ast.DeleteStmt) for item in statements]
+    if any(deletes) and not all(deletes):
+        checker.report(
+            "T28",
+            "mixed_mutation",
+            f"query `{name}` mixes deletes with inserts or updates; split it into two queries, or "
+            "run both on a branch and merge",
+            extent,
+        )
+    ops = [_check_statement(checker, item) for item in statements]
+    return tuple(op for op in ops if op is not None)
+
+
+def _check_statement(checker: ExprChecker, statement: ast.Statement) -> ir.MutationOp | None:
+    target = _target(checker, statement)
+    if target is None:
+        return None
+    match statement:
+        case ast.InsertStmt():
+            return _check_insert(checker, statement, target)
+        case ast.UpdateStmt():
+            return _check_update(checker, statement, target)
+        case ast.DeleteStmt():
+            pred = _check_predicate(checker, statement.predicate, target)
+            if pred is None:
+                return None
+            return ir.Delete(kind=target.kind, type=target.name, pred=pred)
+
+
+def _target(checker: ExprChecker, statement: ast.Statement) -> _Target | None:
+    name = statement.type_name
+    node = checker.catalog.node_types.get(name)
+    edge = checker.catalog.edge_types.get(name)
+    if node is not None and (edge is None or not _uses_endpoint(statement, node)):
+        return _Target(kind=ir.EntityKind.NODE, type=node, settable=_kinds(node))
+    if edge is not None:
+        return _Target(
+            kind=ir.EntityKind.EDGE,
+            type=edge,
+            settable=dict.fromkeys(_ENDPOINTS, STRING) | _kinds(edge),
+        )
+    known = [*checker.catalog.node_types, *checker.catalog.edge_types]
+    checker.report(
+        "T10",
+        "unknown_type",
+        f"unknown type `{name}`{did_you_mean(name, known, otherwise='types are')}",
+        statement.type_extent,
+    )
+    return None
+
+
+def _kinds(item: NodeType | EdgeType) -> dict[str, PropType]:
+    return {name: found.type for name, found in item.properties.items()}
+
+
+def _uses_endpoint(statement: ast.Statement, node: NodeType) -> bool:
+    """True when the statement names `from` or `to` and the node has no such property."""
+    names: set[str] = set()
+    if not isinstance(statement, ast.DeleteStmt):
+        names |= {item.property for item in statement.assignments}
+    if not isinstance(statement, ast.InsertStmt):
+        names.add(statement.predicate.property)
+    return any(name in names and name not in node.properties for name in _ENDPOINTS)
+
+
+def _check_insert(
+    checker: ExprChecker, statement: ast.InsertStmt, target: _Target
+) -> ir.Insert | None:
+    if not statement.assignments:
+        _report_empty(checker, "insert", target, statement.type_extent)
+        return None
+    assignments = _check_assignments(checker, statement.assignments, target)
+    given = {item.property for item in statement.assignments}
+    missing = [name for name in _required(target, given) if name not in given]
+    if missing:
+        checker.report(
+            "T12",
+            "required_missing",
+            f"insert of `{target.name}` misses {join_names(missing)}",
+            statement.type_extent,
+        )
+        return None
+    return ir.Insert(kind=target.kind, type=target.name, assignments=assignments)
+
+
+def _required(target: _Target, given: set[str]) -> list[str]:
+    """Names that an insert must give; an `@embed` vector is filled when its source is given."""
+    required = list(_ENDPOINTS) if target.kind is ir.EntityKind.EDGE else []
+    embeds = target.type.embeds if isinstance(target.type, NodeType) else {}
+    for name, item in target.type.properties.items():
+        is_filled = name in embeds and embeds[name].source in given
+        if item.must_be_given and not is_filled:
+            required.append(name)
+    return required
+
+
+def _check_update(
+    checker: ExprChecker, statement: ast.UpdateStmt, target: _Target
+) -> ir.Update | None:
+    if not isinstance(target.type, NodeType):
+        checker.report(
+            "T16",
+            "update_edge",
+            f"`{target.name}` is an edge type; edges cannot be updated, delete and insert them",
+            statement.type_extent,
+        )
+        return None
+    if not statement.assignments:
+        _report_empty(checker, "update", target, statement.type_extent)
+    for item in statement.assignments:
+        if item.property in (target.type.key or ()):
+            checker.report(
+                "T33",
+                "key_update",
+                f"`{target.name}.{item.property}` is part of the key and cannot be set; insert a "
+                "new node instead",
+                item.extent,
+            )
+    assignments = _check_assignments(checker, statement.assignments, target)
+    pred = _check_predicate(checker, statement.predicate, target)
+    if pred is None:
+        return None
+    return ir.Update(type=target.name, assignments=assignments, pred=pred)
+
+
+def _report_empty(checker: ExprChecker, verb: str, target: _Target, extent: Extent) -> None:
+    checker.report("T10", "no_assignments", f"{verb} of `{target.name}` assigns nothing", extent)
+
+
+def _check_assignments(
+    checker: ExprChecker, assignments: Sequence[ast.Assignment], target: _Target
+) -> tuple[ir.Assign, ...]:
+    out: list[ir.Assign] = []
+    seen: set[str] = set()
+    for item in assignments:
+        if item.property in seen:
+            checker.report(
+                "T13", "assigned_twice", f"`{item.property}` is assigned twice", item.extent
+            )
+        seen.add(item.property)
+        kind = target.settable.get(item.property)
+        if kind is None:
+            _report_unknown(checker, item.property, target, item.extent)
+            continue
+        value = _assigned(checker, item, kind, target)
+        if value is not None:
+            out.append(ir.Assign(_column(item.property, target), value))
+    return tuple(out)
+
+
+def _column(name: str, target: _Target) -> str:
+    return _ENDPOINTS.get(name, name) if target.kind is ir.EntityKind.EDGE else name
+
+
+def _report_unknown(checker: ExprChecker, name: str, target: _Target, extent: Extent) -> None:
+    known = target.settable
+    tail = did_you_mean(name, known, otherwise="it has")
+    if name in _ENDPOINTS.values() and target.kind is ir.EntityKind.EDGE:
+        tail = "; the endpoints are `from` and `to`"
+    checker.report(
+        "T11", "unknown_property", f"type `{target.name}` has no property `{name}`{tail}", extent
+    )
+
+
+def _assigned(
+    checker: ExprChecker, item: ast.Assignment, kind: PropType, target: _Target
+) -> ir.Param | ir.Lit | None:
+    value = item.value
+    if isinstance(value, ast.NullLit):
+        if kind.nullable:
+            return ir.Lit(None, kind)
+        _unfit(checker, item, kind, target, "null; it is required")
+        return None
+    typed = _value(checker, value)
+    match typed:
+        case None:
+            return None
+        case Typed(expr=ir.Lit() as literal):
+            return _fit_literal(checker, item, literal, kind, target)
+        case Typed(expr=ir.Param() as param):
+            is_blob_text = kind.scalar is Scalar.BLOB and param.type.is_text
+            if is_blob_text or kind.is_compatible_with(param.type):
+                return param
+            code = "T3" if param is NOW.expr else "T7"
+            _unfit(checker, item, kind, target, f"`{_written(value)}` of type {param.type}", code)
+    return None
+
+
+def _written(value: ast.Value) -> str:
+    return f"${value.name}" if isinstance(value, ast.Var) else "now()"
+
+
+def _value(checker: ExprChecker, value: ast.Value) -> Typed | None:
+    """A literal, a declared parameter or `now()`."""
+    match value:
+        case ast.Var():
+            if value.name in checker.scope.params:
+                return checker.param(value.name)
+            report_not_a_parameter(checker, value)
+            return None
+        case ast.Call():
+            return NOW
+        case ast.ListLit():
+            return checker.check_list(value)
+        case _:
+            return scalar_literal(value)
+
+
+def _fit_literal(
+    checker: ExprChecker, item: ast.Assignment, literal: ir.Lit, kind: PropType, target: _Target
+) -> ir.Lit | None:
+    """The literal as the column holds it; T3 when it is of another kind or does not fit."""
+    is_list = isinstance(literal.value, tuple)
+    is_vector = kind.scalar is Scalar.VECTOR and is_list and literal.type.scalar.is_numeric
+    is_empty = literal.value == () and kind.is_list
+    is_blob_text = kind.scalar is Scalar.BLOB and literal.type.is_text
+    compatible = kind.is_compatible_with(literal.type)
+    if not (is_vector or is_empty or is_blob_text or compatible):
+        _unfit(checker, item, kind, target, f"a value of type {literal.type}")
+        return None
+    try:
+        return ir.Lit(_fitted(literal, kind), kind.as_nullable(nullable=False))
+    except UnfitValue as error:
+        _unfit(checker, item, kind, target, f"this value: {error}")
+        return None
+
+
+def _fitted(literal: ir.Lit, kind: PropType) -> object:
+    """The literal's value in the column's type; its kind is known to be compatible.
+
+    Raises:
+        UnfitValue: a number out of range, a fraction, a wrong length, or outside an enum.
+    """
+    value = literal.value
+    if kind.scalar is Scalar.VECTOR or kind.enum_values is not None:
+        read = read_json(list(value) if isinstance(value, tuple) else value, kind)
+        return tuple(read) if isinstance(read, list) else read
+    if kind.scalar.is_numeric:
+        if isinstance(value, tuple):
+            return tuple(fit_number(part, kind.scalar) for part in value)
+        if isinstance(value, int | float):
+            return fit_number(value, kind.scalar)
+    return value
+
+
+def _unfit(
+    checker: ExprChecker,
+    item: ast.Assignment,
+    kind: PropType,
+    target: _Target,
+    given: str,
+    code: str = "T3",
+) -> None:
+    checker.report(
+        code,
+        "assignment_type",
+        f"`{target.name}.{item.property}` is {kind} and cannot take {given}",
+        item.extent,
+    )
+
+
+def _check_predicate(
+    checker: ExprChecker, predicate: ast.Predicate, target: _Target
+) -> ir.Pred | None:
+    kind = target.settable.get(predicate.property)
+    value = _value(checker, predicate.value)
+    if kind is None:
+        _report_unknown(checker, predicate.property, target, predicate.extent)
+        return None
+    if not kind.is_plain:
+        checker.report(
+            "T11",
+            "predicate_type",
+            f"`{target.name}.{predicate.property}` is {kind}; `where` compares scalars only",
+            predicate.extent,
+        )
+        return None
+    if value is None or not isinstance(value.expr, ir.Param | ir.Lit):
+        return None
+    column = Typed(ir.Prop("", predicate.property, kind), kind)
+    if checker.check_compare(column, predicate.op, value, predicate.extent) is None:
+        return None
+    return ir.Pred(_column(predicate.property, target), COMPARE_OPS[predicate.op], value.expr)

@@ -1,0 +1,382 @@
+"""The syntax tree of `.gq` files.
+
+Frozen values; two trees are equal when they mean the same text, so `extent` (character offsets)
+takes no part in comparison. Dates are epoch days and date-times epoch milliseconds, as in storage.
+"""
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from omnigraph.lang.source import Extent
+from omnigraph.lang.types import PropType
+
+ANONYMOUS = "_"
+"""Name of the variable that matches anything and binds nothing."""
+
+NOW_PARAM = "__now"
+"""Reserved parameter that carries the request's time."""
+
+
+class Function(StrEnum):
+    """Every function name of the language."""
+
+    NOW = "now"
+    DATE = "date"
+    DATETIME = "datetime"
+    NEAREST = "nearest"
+    SEARCH = "search"
+    MATCH_TEXT = "match_text"
+    FUZZY = "fuzzy"
+    BM25 = "bm25"
+    RRF = "rrf"
+    COUNT = "count"
+    SUM = "sum"
+    AVG = "avg"
+    MIN = "min"
+    MAX = "max"
+
+
+AGGREGATES = frozenset({Function.COUNT, Function.SUM, Function.AVG, Function.MIN, Function.MAX})
+TEXT_PREDICATES = frozenset({Function.SEARCH, Function.MATCH_TEXT, Function.FUZZY})
+RANKS = frozenset({Function.NEAREST, Function.BM25, Function.RRF})
+
+ARGUMENT_COUNTS: dict[Function, tuple[int, int]] = {
+    Function.NOW: (0, 0),
+    Function.DATE: (1, 1),
+    Function.DATETIME: (1, 1),
+    Function.NEAREST: (2, 2),
+    Function.SEARCH: (2, 2),
+    Function.MATCH_TEXT: (2, 2),
+    Function.FUZZY: (2, 3),
+    Function.BM25: (2, 2),
+    Function.RRF: (2, 3),
+    Function.COUNT: (1, 1),
+    Function.SUM: (1, 1),
+    Function.AVG: (1, 1),
+    Function.MIN: (1, 1),
+    Function.MAX: (1, 1),
+}
+
+
+class CompareOp(StrEnum):
+    """Comparison operators, spelled as in the source."""
+
+    EQ = "="
+    NE = "!="
+    LT = "<"
+    LE = "<="
+    GT = ">"
+    GE = ">="
+    CONTAINS = "contains"
+    STARTS_WITH = "starts_with"
+
+
+class Direction(StrEnum):
+    """Written direction of an ordering."""
+
+    ASC = "asc"
+    DESC = "desc"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Var:
+    """`$name`: a node variable or a parameter."""
+
+    name: str
+    extent: Extent = field(default=(0, 0), compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PropAccess:
+    """`$var.property`."""
+
+    var: str
+    property: str
+    extent: Extent = field(default=(0, 0), compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AliasRef:
+    """A bare name: the alias of a projection."""
+
+    name: str
+    extent: Extent = field(default=(0, 0), compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StringLit:
+    """A quoted string, unescaped."""
+
+    value: str
+    extent: Extent = field(default=(0, 0), compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IntLit:
+    """An integer between the smallest I64 and the largest U64."""
+
+    value: int
+    extent: Extent = field(default=(0, 0), compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FloatLit:
+    """A finite decimal."""
+
+    value: float
+    extent: Extent = field(default=(0, 0), compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BoolLit:
+    """`true` or `false`."""
+
+    value: bool
+    extent: Extent = field(default=(0, 0), compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DateLit:
+    """`date("…")` as days since the epoch."""
+
+    value: int
+    extent: Extent = field(default=(0, 0), compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DateTimeLit:
+    """`datetime("…")` as milliseconds since the epoch."""
+
+    value: int
+    extent: Extent = field(default=(0, 0), compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListLit:
+    """A list literal; kinds of items are checked later (T27)."""
+
+    items: "tuple[Literal, ...]"
+    extent: Extent = field(default=(0, 0), compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NullLit:
+    """`null` as an assigned value."""
+
+    extent: Extent = field(default=(0, 0), compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """A function call; never `date` or `datetime`, which are literals."""
+
+    function: Function
+    args: "tuple[Expr, ...]"
+    extent: Extent = field(default=(0, 0), compare=False, repr=False)
+
+
+ScalarLit = StringLit | IntLit | FloatLit | BoolLit | DateLit | DateTimeLit
+Literal = ScalarLit | ListLit
+Expr = Var | PropAccess | AliasRef | Literal | Call
+Value = Literal | Var | Call
+"""What a property match, an assignment or a predicate may hold; a `Call` there is `now()`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PropMatch:
+    """`name: value` inside a binding."""
+
+    property: str
+    value: Value
+    extent: Extent = field(default=(0, 0), compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Binding:
+    """`$p: Person { … }`."""
+
+    var: str
+    type_name: str
+    matches: tuple[PropMatch, ...] = ()
+    extent: Extent = field(default=(0, 0), compare=False, repr=False)
+    type_extent: Extent = field(default=(0, 0), compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Traversal:
+    """`$a $w:knows{1,3} $b`; `max_hops` None is an open upper bound."""
+
+    left: str
+    right: str
+    edge_word: str
+    undirected: bool = False
+    min_hops: int = 1
+    max_hops: int | None = 1
+    edge_var: str | None = None
+    extent: Extent = field(default=(0, 0), compare=False, repr=False)
+    left_extent: Extent = field(default=(0, 0), compare=False, repr=False)
+    right_extent: Extent = field(default=(0, 0), compare=False, repr=False)
+    edge_extent: Extent = field(default=(0, 0), compare=False, repr=False)
+    edge_var_extent: Extent = field(default=(0, 0), compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Negation:
+    """`not { … }`."""
+
+    clauses: "tuple[Clause, ...]"
+    extent: Extent = field(default=(0, 0), compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """`expr op expr`."""
+
+    left: Expr
+    op: CompareOp
+    right: Expr
+    extent: Extent = field(default=(0, 0), compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallClause:
+    """A call standing alone in `match`: short for `call = true`."""
+
+    call: Call
+    extent: Extent = field(default=(0, 0), compare=False, repr=False)
+
+
+Clause = Binding | Traversal | Negation | Comparison | CallClause
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Projection:
+    """One entry of `return`."""
+
+    expr: Expr
+    alias: str | None = None
+    extent: Extent = field(default=(0, 0), compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ordering:
+    """One entry of `order`; `direction` None when none is written."""
+
+    expr: Expr
+    direction: Direction | None = None
+    extent: Extent = field(default=(0, 0), compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadBody:
+    """`match … return … order … limit …`."""
+
+    clauses: tuple[Clause, ...]
+    projections: tuple[Projection, ...]
+    order: tuple[Ordering, ...] = ()
+    limit: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Assignment:
+    """`name: value` of an insert or update."""
+
+    property: str
+    value: Value | NullLit
+    extent: Extent = field(default=(0, 0), compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Predicate:
+    """`name op value` of an update or delete."""
+
+    property: str
+    op: CompareOp
+    value: Value
+    extent: Extent = field(default=(0, 0), compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InsertStmt:
+    """`insert Type { … }`."""
+
+    type_name: str
+    assignments: tuple[Assignment, ...]
+    extent: Extent = field(default=(0, 0), compare=False, repr=False)
+    type_extent: Extent = field(default=(0, 0), compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpdateStmt:
+    """`update Type set { … } where …`."""
+
+    type_name: str
+    assignments: tuple[Assignment, ...]
+    predicate: Predicate
+    extent: Extent = field(default=(0, 0), compare=False, repr=False)
+    type_extent: Extent = field(default=(0, 0), compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeleteStmt:
+    """`delete Type where …`."""
+
+    type_name: str
+    predicate: Predicate
+    extent: Extent = field(default=(0, 0), compare=False, repr=False)
+    type_extent: Extent = field(default=(0, 0), compare=False, repr=False)
+
+
+Statement = InsertStmt | UpdateStmt | DeleteStmt
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MutationBody:
+    """One or more statements, run in order, committed once."""
+
+    statements: tuple[Statement, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ParamType:
+    """A written parameter type; the checker turns it into a `PropType` or T26."""
+
+    name: str
+    is_list: bool = False
+    nullable: bool = False
+    vector_dim: int | None = None
+    extent: Extent = field(default=(0, 0), compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Param:
+    """A declared parameter."""
+
+    name: str
+    type: ParamType
+    extent: Extent = field(default=(0, 0), compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Query:
+    """One named query of a file."""
+
+    name: str
+    params: tuple[Param, ...]
+    body: ReadBody | MutationBody
+    description: str | None = None
+    instruction: str | None = None
+    extent: Extent = field(default=(0, 0), compare=False, repr=False)
+
+    @property
+    def is_mutation(self) -> bool:
+        """True for inserts, updates and deletes."""
+        return isinstance(self.body, MutationBody)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TypedParam:
+    """A parameter with its checked type."""
+
+    name: str
+    type: PropType

@@ -1,0 +1,202 @@
+"""Checking of `return`, `order` and `limit`: columns, grouping, sort keys."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from omnigraph.lang import ir
+from omnigraph.lang import query_ast as ast
+from omnigraph.lang.checked import Typed
+from omnigraph.lang.expressions import Context, ExprChecker
+from omnigraph.lang.query_printer import print_expr
+from omnigraph.lang.source import Extent
+
+_RANKS = (ir.Nearest, ir.Bm25, ir.Rrf)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Returned:
+    """The checked columns of a query."""
+
+    returns: tuple[ir.Projection, ...]
+    columns: tuple[ir.Column, ...]
+
+    @property
+    def is_aggregate(self) -> bool:
+        """Some column is an aggregate."""
+        return any(isinstance(item.expr, ir.Agg) for item in self.returns)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ordered:
+    """The checked sort keys of a query, and aliases of scores sorted worst first."""
+
+    order: tuple[ir.Ordering, ...]
+    worst_first: tuple[tuple[str, Extent], ...]
+
+
+def check_returns(checker: ExprChecker, projections: Sequence[ast.Projection]) -> Returned:
+    """The result columns; aliases are left in `checker` for the order clause."""
+    checker.context = Context.RETURN
+    typed: list[tuple[ast.Projection, Typed]] = []
+    names: set[str] = set()
+    for item in projections:
+        found = checker.check(item.expr)
+        name = _column_name(item)
+        if name in names:
+            checker.report(
+                "T32",
+                "duplicate_column",
+                f"`{print_expr(item.expr)}` is a second column called `{name}`; "
+                "give one an alias with `as`",
+                item.extent,
+            )
+        names.add(name)
+        if found is not None:
+            typed.append((item, found))
+            if item.alias is not None:
+                checker.aliases.setdefault(item.alias, found)
+    _check_groups(checker, typed)
+    return Returned(
+        returns=tuple(ir.Projection(found.expr, _column_name(item)) for item, found in typed),
+        columns=tuple(ir.Column(_column_name(item), found.type) for item, found in typed),
+    )
+
+
+def _column_name(item: ast.Projection) -> str:
+    if item.alias is not None:
+        return item.alias
+    match item.expr:
+        case ast.PropAccess(var=var, property=name):
+            return f"{var}.{name}"
+        case ast.Var(name=name) | ast.AliasRef(name=name):
+            return name
+        case ast.Call(function=function):
+            return function.value
+        case _:
+            return "literal"
+
+
+def _check_groups(checker: ExprChecker, typed: Sequence[tuple[ast.Projection, Typed]]) -> None:
+    """Beside an aggregate every column is a group key: a plain property or a node variable."""
+    if not any(isinstance(found.expr, ir.Agg) for _, found in typed):
+        return
+    for item, found in typed:
+        match found.expr:
+            case ir.Agg() | ir.NodeId():
+                continue
+            case ir.Prop(type=kind) if kind.is_plain:
+                continue
+            case ir.Prop(type=kind):
+                detail = f"a value of type {kind} cannot be a group key"
+            case _:
+                detail = "only a property or a node variable can stand beside an aggregate"
+        checker.report("T9", "not_groupable", f"`{print_expr(item.expr)}`: {detail}", item.extent)
+
+
+def check_order(
+    checker: ExprChecker, orderings: Sequence[ast.Ordering], returned: Returned, limit: int | None
+) -> Ordered:
+    """The sort keys, with rank orders resolved to best first."""
+    checker.context = Context.ORDER
+    order: list[ir.Ordering] = []
+    worst_first: list[tuple[str, Extent]] = []
+    for position, item in enumerate(orderings):
+        typed = checker.check(item.expr)
+        if typed is None or not _is_available(checker, item, typed, returned):
+            continue
+        is_alias = isinstance(item.expr, ast.AliasRef)
+        descending = item.direction is ast.Direction.DESC
+        if isinstance(typed.expr, _RANKS):
+            _check_rank(checker, item, typed.expr, position=position, limit=limit)
+            if isinstance(typed.expr, ir.Bm25 | ir.Rrf):
+                if is_alias and not descending:
+                    worst_first.append((print_expr(item.expr), item.extent))
+                descending = descending or (item.direction is None and not is_alias)
+        order.append(ir.Ordering(_sort_expr(item, typed, returned), descending))
+    return Ordered(order=tuple(order), worst_first=tuple(worst_first))
+
+
+def _is_available(
+    checker: ExprChecker, item: ast.Ordering, typed: Typed, returned: Returned
+) -> bool:
+    """False, with a finding, when rows cannot be sorted by the expression."""
+    projected = any(typed.expr == other.expr for other in returned.returns)
+    if typed.type.is_list or not typed.type.is_plain:
+        checker.report(
+            "T7",
+            "incomparable",
+            f"rows cannot be sorted by `{print_expr(item.expr)}` of type {typed.type}",
+            item.extent,
+        )
+        return False
+    if projected:
+        return True
+    if returned.is_aggregate:
+        checker.report(
+            "T30",
+            "order_after_grouping",
+            f"`{print_expr(item.expr)}` is not a result column; after grouping only columns can "
+            "be sorted by: return it, or order by an alias",
+            item.extent,
+        )
+        return False
+    if isinstance(typed.expr, ir.Agg):
+        checker.report(
+            "T29",
+            "aggregate_in_order",
+            f"`{print_expr(item.expr)}` must be returned to be sorted by",
+            item.extent,
+        )
+        return False
+    if isinstance(typed.expr, ir.Param | ir.Lit):
+        checker.report(
+            "T30",
+            "order_constant",
+            f"`{print_expr(item.expr)}` is the same in every row; order by a property, a variable, "
+            "an alias or a rank",
+            item.extent,
+        )
+        return False
+    return True
+
+
+def _check_rank(
+    checker: ExprChecker,
+    item: ast.Ordering,
+    rank: ir.Nearest | ir.Bm25 | ir.Rrf,
+    *,
+    position: int,
+    limit: int | None,
+) -> None:
+    name = {ir.Nearest: "nearest", ir.Bm25: "bm25", ir.Rrf: "rrf"}[type(rank)]
+    if position > 0:
+        checker.report(
+            "T18",
+            "rank_not_first",
+            f"a rank order (`{name}`) can only be the first key",
+            item.extent,
+        )
+    if isinstance(rank, ir.Nearest) and item.direction is ast.Direction.DESC:
+        checker.report(
+            "T18",
+            "nearest_descending",
+            "`nearest` is a distance and sorts the nearest first; it cannot be sorted descending",
+            item.extent,
+        )
+    if limit is None and isinstance(rank, ir.Nearest | ir.Rrf):
+        checker.report(
+            "T17" if isinstance(rank, ir.Nearest) else "T21",
+            "rank_without_limit",
+            f"an order by `{name}` needs a `limit`",
+            item.extent,
+        )
+
+
+def _sort_expr(item: ast.Ordering, typed: Typed, returned: Returned) -> ir.Expr:
+    """An alias by its column; after grouping every key is a column."""
+    if isinstance(item.expr, ast.AliasRef):
+        return ir.Alias(item.expr.name)
+    if returned.is_aggregate:
+        column = next(other.name for other in returned.returns if other.expr == typed.expr)
+        return ir.Alias(column)
+    return typed.expr

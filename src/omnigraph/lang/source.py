@@ -1,0 +1,150 @@
+"""Source text and positions in it.
+
+Owns the step from bytes to text and from character offsets to what people and tools read: byte
+offsets, lines and columns. AST nodes keep only a pair of character offsets (`Extent`); a `Span` is
+built when a diagnostic is. Columns count characters from 1; a line ends at LF.
+"""
+
+from bisect import bisect_right
+from dataclasses import dataclass
+
+from omnigraph.errors import JsonValue
+from omnigraph.limits import MAX_SOURCE_BYTES
+
+Extent = tuple[int, int]
+"""Half-open range of character offsets in a source."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Span:
+    """A range of a source: byte offsets (half-open), and lines and columns counted from 1."""
+
+    start: int
+    end: int
+    line: int
+    column: int
+    end_line: int
+    end_column: int
+
+    def to_dict(self) -> dict[str, JsonValue]:
+        """The JSON form used by reports and error bodies."""
+        return {
+            "start": self.start,
+            "end": self.end,
+            "line": self.line,
+            "column": self.column,
+            "end_line": self.end_line,
+            "end_column": self.end_column,
+        }
+
+
+class SourceUnreadable(ValueError):
+    """The bytes are no source text; carries the message and where the trouble starts.
+
+    Never reaches a caller: each parser turns it into its syntax diagnostic.
+    """
+
+    def __init__(self, message: str, source: "Source", extent: Extent) -> None:
+        super().__init__(message)
+        self.message = message
+        self.source = source
+        self.extent = extent
+
+
+class Source:
+    """Text of one file or argument, with its line table."""
+
+    __slots__ = ("_line_starts", "path", "text")
+
+    def __init__(self, text: str, path: str | None = None) -> None:
+        self.text = text
+        self.path = path
+        self._line_starts: list[int] | None = None
+
+    @classmethod
+    def decode(cls, data: str | bytes, path: str | None = None) -> "Source":
+        """Decode UTF-8, skip a BOM, and enforce the size limit.
+
+        Raises:
+            SourceUnreadable: not UTF-8, or larger than `MAX_SOURCE_BYTES`.
+        """
+        text, broken_at = _decode(data)
+        source = cls(text.removeprefix("\ufeff"), path)
+        if broken_at is not None:
+            raise SourceUnreadable(
+                f"the source is not valid UTF-8 (byte {broken_at}); save the file as UTF-8",
+                source,
+                (len(source.text), len(source.text)),
+            )
+        size_bytes = len(data) if isinstance(data, bytes) else _size_bytes(text)
+        if size_bytes > MAX_SOURCE_BYTES:
+            raise SourceUnreadable(
+                f"the source has {size_bytes:,} bytes; the limit is {MAX_SOURCE_BYTES:,}; "
+                "split it into several files",
+                source,
+                (0, 0),
+            )
+        return source
+
+    def span(self, extent: Extent) -> Span:
+        """Widen a character extent to a full span; a zero width becomes one character."""
+        start, end = extent
+        end = max(end, start + 1)
+        line, column = self._position(start)
+        end_line, end_column = self._position(min(end, len(self.text)))
+        if (end_line, end_column) <= (line, column):
+            end_line, end_column = line, column + 1
+        return Span(
+            start=self._byte_offset(start),
+            end=self._byte_offset(end),
+            line=line,
+            column=column,
+            end_line=end_line,
+            end_column=end_column,
+        )
+
+    def line_text(self, line: int) -> str:
+        """The text of a line counted from 1, without its line end."""
+        starts = self._starts()
+        begin = starts[line - 1]
+        end = starts[line] - 1 if line < len(starts) else len(self.text)
+        return self.text[begin:end].rstrip("\r")
+
+    def _position(self, offset: int) -> tuple[int, int]:
+        starts = self._starts()
+        line = bisect_right(starts, offset)
+        return line, offset - starts[line - 1] + 1
+
+    def _starts(self) -> list[int]:
+        if self._line_starts is None:
+            starts = [0]
+            at = self.text.find("\n")
+            while at >= 0:
+                starts.append(at + 1)
+                at = self.text.find("\n", at + 1)
+            self._line_starts = starts
+        return self._line_starts
+
+    def _byte_offset(self, offset: int) -> int:
+        if self.text.isascii():
+            return offset
+        beyond = max(0, offset - len(self.text))
+        return len(self.text[:offset].encode()) + beyond
+
+
+def _decode(data: str | bytes) -> tuple[str, int | None]:
+    """Text, and the byte at which it stopped being UTF-8 (or None)."""
+    if isinstance(data, str):
+        try:
+            data.encode()
+        except UnicodeEncodeError as error:
+            return data[: error.start], len(data[: error.start].encode())
+        return data, None
+    try:
+        return data.decode(), None
+    except UnicodeDecodeError as error:
+        return data[: error.start].decode(), error.start
+
+
+def _size_bytes(text: str) -> int:
+    return len(text) if text.isascii() else len(text.encode())

@@ -1,0 +1,74 @@
+"""The type checker of `.gq` queries (T1 to T34)."""
+
+from omnigraph.lang import ir
+from omnigraph.lang import query_ast as ast
+from omnigraph.lang.catalog import Catalog
+from omnigraph.lang.checked import CheckedMutation, CheckedQuery, CheckedRead, Scope
+from omnigraph.lang.diagnostics import Findings
+from omnigraph.lang.expressions import ExprChecker
+from omnigraph.lang.match_check import check_block
+from omnigraph.lang.mutation_check import check_mutation
+from omnigraph.lang.return_check import check_order, check_returns
+from omnigraph.lang.suggest import did_you_mean
+from omnigraph.lang.types import BASE_SCALARS, MAX_VECTOR_DIM, STRING, PropType, Scalar
+
+_RESERVED_PARAMS = frozenset({ast.NOW_PARAM, ast.ANONYMOUS})
+
+
+def typecheck_query(catalog: Catalog, query: ast.Query, findings: Findings) -> CheckedQuery | None:
+    """The checked query, or None when it has errors, which are then in `findings`."""
+    before = len(findings)
+    scope = Scope(params={})
+    for param in query.params:
+        kind, problem = _param_type(param)
+        scope.params[param.name] = kind
+        if problem is not None:
+            findings.add("T26", "parameter_type", f"`${param.name}`: {problem}", param.extent)
+            scope.broken.add(param.name)
+    checker = ExprChecker(catalog=catalog, findings=findings, scope=scope)
+    typed_params = tuple(ir.Param(name, kind) for name, kind in scope.params.items())
+    match query.body:
+        case ast.ReadBody() as body:
+            block = check_block(checker, body.clauses, query.extent)
+            returned = check_returns(checker, body.projections)
+            ordered = check_order(checker, body.order, returned, body.limit)
+            checked: CheckedQuery = CheckedRead(
+                name=query.name,
+                params=typed_params,
+                block=block,
+                returns=returned.returns,
+                columns=returned.columns,
+                order=ordered.order,
+                limit=body.limit,
+                used_params=frozenset(checker.scope.used_params),
+                searches=tuple(checker.searches),
+                worst_first=ordered.worst_first,
+            )
+        case ast.MutationBody() as body:
+            checked = CheckedMutation(
+                name=query.name,
+                params=typed_params,
+                ops=check_mutation(checker, query.name, body.statements, query.extent),
+                used_params=frozenset(checker.scope.used_params),
+            )
+    return checked if len(findings) == before else None
+
+
+def _param_type(param: ast.Param) -> tuple[PropType, str | None]:
+    """The type of a parameter, and what is wrong with it (the type is a stand-in then)."""
+    written, dim = param.type, param.type.vector_dim
+    if param.name in _RESERVED_PARAMS:
+        return STRING, "the name is reserved; choose another"
+    if written.name == Scalar.VECTOR.value and not written.is_list:
+        if dim is None:
+            return STRING, "`Vector` needs its dimension: `Vector(384)`"
+        if not 1 <= dim <= MAX_VECTOR_DIM:
+            return STRING, f"a vector has 1 to {MAX_VECTOR_DIM} dimensions, not {dim}"
+        return PropType(scalar=Scalar.VECTOR, vector_dim=dim, nullable=written.nullable), None
+    scalar = BASE_SCALARS.get(written.name)
+    if scalar is None or dim is not None:
+        tail = did_you_mean(written.name, (*BASE_SCALARS, "Vector"), otherwise="known are")
+        return STRING, f"unknown parameter type `{written.name}`{tail}"
+    if written.is_list and scalar is Scalar.BLOB:
+        return STRING, "a list cannot hold Blob"
+    return PropType(scalar=scalar, is_list=written.is_list, nullable=written.nullable), None
