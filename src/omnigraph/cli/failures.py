@@ -1,0 +1,126 @@
+"""How a failure looks from outside: the text or the envelope, and the exit code.
+
+The one place that renders errors. The envelope is the error body of the HTTP contract: `error` in
+one line, `code` out of a closed set (left out where the contract has none), `reason` with the slug
+of the class, and `diagnostics` for sources. A traceback appears only on request.
+"""
+
+import contextlib
+import traceback
+from collections.abc import Mapping
+from typing import Final
+
+import typer
+
+from omnigraph.cli.exit_codes import exit_code_of
+from omnigraph.cli.output import Output
+from omnigraph.errors import (
+    AccessError,
+    ConflictError,
+    InputError,
+    InternalError,
+    InvalidArgument,
+    NotFoundError,
+    OmnigraphError,
+    StorageError,
+    UnavailableError,
+    UsageError,
+)
+
+_GROUP_CODES: Final[Mapping[type[OmnigraphError], str | None]] = {
+    InputError: "bad_request",
+    NotFoundError: "not_found",
+    ConflictError: "conflict",
+    AccessError: "forbidden",
+    UnavailableError: None,
+    StorageError: "internal",
+}
+_CODES: Final[Mapping[str, str | None]] = {
+    "route_not_found": "not_found",
+    "method_not_allowed": "method_not_allowed",
+    "snapshot_reclaimed": None,
+    "change_feed_gap": None,
+    "precondition_failure": None,
+    "unauthenticated": "unauthorized",
+    "storage_denied": "internal",
+    "policy_invalid": "bad_request",
+    "policy_evaluation": "internal",
+    "policy_untranslatable": "internal",
+    "too_many_requests": "too_many_requests",
+    "cluster_refused": "bad_request",
+    "internal": "internal",
+}
+
+
+def report(error: OmnigraphError, output: Output) -> int:
+    """Show an error and return the exit code of the process.
+
+    The exit code stands even when nobody can be told: standard error may be closed or full.
+    """
+    with contextlib.suppress(OSError):
+        if output.is_json:
+            output.fail_json(envelope_of(error))
+        elif "diagnostics" in error.details:
+            output.fail(error.message)
+        else:
+            output.fail(_one_line(error.message))
+    return exit_code_of(error)
+
+
+def envelope_of(error: OmnigraphError) -> dict[str, object]:
+    """The error body of the HTTP contract."""
+    envelope: dict[str, object] = {"error": _summary(error)}
+    if (code := public_code(error)) is not None:
+        envelope["code"] = code
+    envelope["reason"] = error.code
+    if "diagnostics" in error.details:
+        envelope["diagnostics"] = error.details["diagnostics"]
+    return envelope
+
+
+def public_code(error: OmnigraphError) -> str | None:
+    """The member of the closed set that stands for this error, or None where it has none."""
+    groups = (code for group, code in _GROUP_CODES.items() if isinstance(error, group))
+    return _CODES.get(error.code, next(groups, "internal"))
+
+
+def translate(error: Exception) -> OmnigraphError:
+    """Our error for anything that ended a command: a wrong command line, a full disk, a bug."""
+    if isinstance(error, OmnigraphError):
+        return error
+    if isinstance(error, typer.TyperException):
+        return UsageError(_explain_usage(error))
+    if isinstance(error, OSError) and error.filename is None:
+        # Whoever reads or writes a file translates its failures, so this is one of our streams.
+        return InvalidArgument(
+            f"cannot write the output: {error.strerror}; free some space or redirect it elsewhere"
+        )
+    return InternalError(
+        f"unexpected {type(error).__name__}: {error}; this is a bug in omnigraph, please report it "
+        "with the output of the same command under --log-level debug"
+    )
+
+
+def render_traceback(error: Exception) -> str:
+    """The way to an error, for `--log-level debug`."""
+    return "".join(traceback.format_exception(error)).rstrip("\n")
+
+
+def _explain_usage(error: typer.TyperException) -> str:
+    message = _one_line(error.format_message()).rstrip(".")
+    context = getattr(error, "ctx", None)
+    program = "omnigraph" if context is None else context.command_path
+    return f"{message[:1].lower()}{message[1:]}; see '{program} --help'"
+
+
+def _summary(error: OmnigraphError) -> str:
+    diagnostics = error.details.get("diagnostics")
+    if not diagnostics:
+        return _one_line(error.message)
+    first = error.message.splitlines()[0]
+    total = error.details.get("total")
+    return f"{first} (and {total - 1} more)" if isinstance(total, int) and total > 1 else first
+
+
+def _one_line(text: str) -> str:
+    return " ".join(line.strip() for line in text.splitlines())

@@ -1,0 +1,59 @@
+"""What the global options and the environment say, handed to every command."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import typer
+
+from omnigraph.cli.output import Output
+from omnigraph.errors import SettingInvalid
+from omnigraph.settings import LogLevel, Settings, load_settings
+
+
+@dataclass(slots=True, kw_only=True)
+class Session:
+    """One run of the program; the global options complete it before the command starts."""
+
+    output: Output
+    environ: Mapping[str, str]
+    settings: Settings | SettingInvalid
+    log_level: LogLevel
+
+    def require_settings(self) -> Settings:
+        """The settings; what the operator should know about them goes to standard error.
+
+        Help, `version` and `doctor` do without, so that they work with broken settings too.
+
+        Raises:
+            SettingInvalid: a variable has a malformed value.
+        """
+        if isinstance(self.settings, SettingInvalid):
+            raise self.settings
+        for warning in self.settings.warnings:
+            self.output.warn(warning)
+        return self.settings
+
+
+def open_session(environ: Mapping[str, str], *, is_json: bool) -> Session:
+    """The session before its options are parsed; broken settings wait until somebody needs them."""
+    try:
+        settings = load_settings(environ)
+    except SettingInvalid as error:
+        return Session(
+            output=Output(is_json=is_json, allows_color=False),
+            environ=environ,
+            settings=error,
+            log_level=LogLevel.INFO,
+        )
+    return Session(
+        output=Output(is_json=is_json, allows_color=not settings.client.no_color),
+        environ=environ,
+        settings=settings,
+        log_level=settings.server.log_level,
+    )
+
+
+def session_of(context: typer.Context) -> Session:
+    """The session of a running command."""
+    session: Session = context.obj
+    return session

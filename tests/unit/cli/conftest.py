@@ -1,0 +1,72 @@
+"""Two doors to the command line: `call` inside this process, `start` as the installed program."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pytest
+
+from omnigraph.cli.main import main
+
+Result = subprocess.CompletedProcess[str]
+OURS = ("OMNIGRAPH_", "AWS_", "NO_COLOR")
+
+
+def clean_environ(**extra: str) -> dict[str, str]:
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith(OURS)}
+    return inherited | {"COLUMNS": "100"} | extra
+
+
+@pytest.fixture
+def call(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., Result]:
+    """Run a command in this process: fast, with an environment of its own."""
+    monkeypatch.setenv("COLUMNS", "100")
+
+    def run(*arguments: str | Path, environ: Mapping[str, str] | None = None) -> Result:
+        words = [str(argument) for argument in arguments]
+        code = main(words, {"HOME": str(tmp_path)} | dict(environ or {}))
+        captured = capsys.readouterr()
+        return subprocess.CompletedProcess(words, code, captured.out, captured.err)
+
+    return run
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Callable[..., Result]:
+    """Run the installed program as a user does."""
+
+    def run(
+        *arguments: str | Path,
+        program: str = "omnigraph",
+        cwd: Path | None = None,
+        environ: Mapping[str, str] | None = None,
+    ) -> Result:
+        return subprocess.run(
+            [Path(sys.executable).with_name(program), *arguments],
+            capture_output=True,
+            text=True,
+            cwd=cwd or tmp_path,
+            env=clean_environ(HOME=str(tmp_path), **(environ or {})),
+            stdin=subprocess.DEVNULL,
+            check=False,
+        )
+
+    return run
+
+
+@pytest.fixture
+def schema(tmp_path: Path) -> Path:
+    path = tmp_path / "schema.pg"
+    path.write_text("node Person {\n  name: String @key\n  age: I32?\n}\n", encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def queries(tmp_path: Path) -> Path:
+    path = tmp_path / "queries.gq"
+    path.write_text("query all() { match { $p: Person } return { $p.name } }\n", encoding="utf-8")
+    return path

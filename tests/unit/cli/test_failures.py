@@ -1,0 +1,111 @@
+import inspect
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from omnigraph import errors
+from omnigraph.cli.failures import envelope_of, public_code, report, translate
+from omnigraph.cli.output import Output
+from omnigraph.errors import JsonValue, OmnigraphError
+
+# The closed set of the HTTP contract; "-" where an error has no code there.
+PUBLIC_CODES = {
+    "bad_request": """
+        schema_invalid query_invalid query_selection parameter_error invalid_argument
+        unsupported_media_type invalid_branch_name constraint_violation load_rejected schema_refused
+        change_cursor_rejected invalid_query_vector embedding_unavailable embedding_invalid
+        embedding_model_mismatch numeric_overflow external_blob_denied blob_range resource_limit
+        source_error input_changed setting_invalid usage not_served policy_invalid cluster_refused
+    """,
+    "not_found": """
+        route_not_found graph_not_found branch_not_found commit_not_found stored_query_not_found
+        blob_not_found
+    """,
+    "method_not_allowed": "method_not_allowed",
+    "conflict": """
+        read_set_conflict published_dataset_version_conflict blob_precondition merge_conflicts
+        key_conflict idempotency_key_reused branch_exists branch_has_descendants schema_diverged
+        schema_apply_blocked_by_branches parentless_commit schema_boundary cluster_managed
+        graph_exists root_not_empty init_in_progress
+    """,
+    "unauthorized": "unauthenticated",
+    "forbidden": "policy_denied read_only",
+    "too_many_requests": "too_many_requests",
+    "internal": """
+        storage_denied policy_evaluation policy_untranslatable storage_unsupported
+        storage_version_too_old storage_version_too_new storage_version_missing manifest_corrupt
+        storage_internal internal
+    """,
+    "-": """
+        snapshot_reclaimed change_feed_gap precondition_failure branch_busy fenced recovery_required
+        recovery_blocked repair_required deadline_exceeded cancelled server_unavailable
+        outcome_unknown storage_unavailable embedding_failed external_blob_source audit_unavailable
+        spark_unavailable spark_not_installed executor_mismatch pipeline_task_error
+    """,
+}
+EXPECTED = {reason: code for code, reasons in PUBLIC_CODES.items() for reason in reasons.split()}
+LEAVES = [
+    cls
+    for _, cls in inspect.getmembers(errors, inspect.isclass)
+    if issubclass(cls, OmnigraphError) and not cls.__subclasses__()
+]
+DIAGNOSTIC: dict[str, JsonValue] = {
+    "code": "S003",
+    "reason": "unknown_endpoint",
+    "message": "S003: no",
+    "span": {},
+}
+
+
+@pytest.mark.parametrize("cls", LEAVES)
+def test_every_error_has_the_public_code_of_the_contract(cls: type[OmnigraphError]) -> None:
+    assert (public_code(cls("why")) or "-") == EXPECTED[cls.code]
+
+
+def test_an_envelope_names_the_error_its_code_and_its_reason() -> None:
+    assert envelope_of(errors.BranchExists("branch 'x' exists")) == {
+        "error": "branch 'x' exists",
+        "code": "conflict",
+        "reason": "branch_exists",
+    }
+
+
+def test_an_envelope_has_no_code_where_the_contract_has_none() -> None:
+    assert envelope_of(errors.BranchBusy("busy")) == {"error": "busy", "reason": "branch_busy"}
+
+
+def test_an_envelope_of_a_source_has_one_line_and_every_diagnostic() -> None:
+    error = errors.SchemaInvalid(
+        "S003: no\n --> a.pg:1:1\nS003: nor", diagnostics=[DIAGNOSTIC, DIAGNOSTIC], total=2
+    )
+    envelope = envelope_of(error)
+    assert envelope["error"] == "S003: no (and 1 more)"
+    assert envelope["diagnostics"] == [DIAGNOSTIC, DIAGNOSTIC]
+
+
+def test_an_error_for_people_is_one_line_even_when_a_value_is_not(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert report(errors.InvalidArgument("no such thing 'a\n b'"), Output()) == 1
+    assert capsys.readouterr() == ("", "error: no such thing 'a b'\n")
+
+
+def test_an_error_for_programs_is_one_line_of_json_in_utf_8(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert report(errors.InvalidArgument("no é\n\udcff"), Output(is_json=True)) == 1
+    out, err = capsys.readouterr()
+    assert (out, err.count("\n")) == ("", 1)
+    assert json.loads(err)["error"] == "no é \udcff"
+
+
+@pytest.mark.parametrize("fail", [lambda: 1 // 0, lambda: int("x"), lambda: Path("/nope/x").stat()])
+def test_a_bug_is_reported_as_one_without_a_traceback(fail: Callable[[], object]) -> None:
+    try:
+        fail()
+    except Exception as error:  # noqa: BLE001 - any bug
+        translated = translate(error)
+    assert isinstance(translated, errors.InternalError)
+    assert "please report it" in translated.message

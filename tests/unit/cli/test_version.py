@@ -1,0 +1,38 @@
+import json
+from collections.abc import Callable
+from importlib.metadata import version
+from subprocess import CompletedProcess
+
+import pytest
+
+Door = Callable[..., CompletedProcess[str]]
+TEXT = (
+    f"omnigraph {version('omnigraph')}\nstorage format: none (this version has no storage layer)\n"
+)
+
+
+@pytest.mark.parametrize("words", [["version"], ["-v"], ["--version"]])
+def test_every_spelling_prints_both_versions(start: Door, words: list[str]) -> None:
+    result = start(*words)
+    assert (result.returncode, result.stdout, result.stderr) == (0, TEXT, "")
+
+
+def test_json_has_no_storage_format_yet(call: Door) -> None:
+    result = call("version", "--json")
+    assert json.loads(result.stdout) == {
+        "version": version("omnigraph"),
+        "storage_format": None,
+    }
+
+
+def test_the_version_needs_no_valid_setting(call: Door) -> None:
+    assert call("version", environ={"OMNIGRAPH_LEASE_TTL_MS": "soon"}).stdout == TEXT
+
+
+def test_the_server_has_a_version_and_nothing_to_serve_with(start: Door) -> None:
+    assert start("--version", program="omnigraph-server").stdout == TEXT
+    result = start(program="omnigraph-server")
+    assert (result.returncode, result.stdout) == (1, "")
+    assert result.stderr == (
+        "error: this version has no HTTP server yet; use the command line or the Python API\n"
+    )

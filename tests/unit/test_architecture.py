@@ -1,0 +1,81 @@
+"""The contracts of the tree: layers, start-up cost, one reader of the environment."""
+
+import ast
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+SOURCES = sorted((ROOT / "src" / "omnigraph").rglob("*.py"))
+HEAVY = ("pyspark", "pandas", "fastapi", "httpx", "lance", "datafusion", "cedarpy", "lark")
+VAGUE = {"utils.py", "helpers.py", "common.py", "misc.py", "base.py", "manager.py"}
+
+
+def _relative(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+def test_layers_import_only_from_below() -> None:
+    tool = Path(sys.executable).parent / "lint-imports"
+    done = subprocess.run(
+        [tool, "--no-cache"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout
+
+
+def test_importing_the_package_loads_nothing_heavy() -> None:
+    code = f"import sys, omnigraph; print([m for m in {HEAVY!r} if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=_relative)
+def test_a_module_says_what_it_owns_and_has_a_name_of_its_own(path: Path) -> None:
+    assert ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))
+    assert path.name not in VAGUE
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=_relative)
+def test_only_settings_read_the_environment(path: Path) -> None:
+    reads = [
+        node.lineno
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Attribute)
+        and node.attr in ("environ", "getenv")
+        and isinstance(node.value, ast.Name)
+        and node.value.id == "os"
+    ]
+    is_edge = _relative(path).startswith(("src/omnigraph/settings/", "src/omnigraph/cli/"))
+    assert is_edge or not reads
+
+
+def test_only_the_command_line_prints() -> None:
+    assert not [
+        f"{_relative(path)}:{line}"
+        for path in SOURCES
+        if "cli" not in path.parts
+        for line in _prints(path)
+    ]
+
+
+def _prints(path: Path) -> Iterator[int]:
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Name)
+            and node.func.id == "print"
+        ):
+            yield node.lineno
+
+
+def test_the_tree_names_no_machine_and_no_unfinished_work() -> None:
+    marks = re.compile(r"\b(TODO|FIXME|XXX)\b|/home/|/root/|/Users/")
+    assert not [
+        f"{_relative(path)}: {found[0]}"
+        for path in SOURCES
+        if (found := marks.search(path.read_text(encoding="utf-8")))
+    ]
