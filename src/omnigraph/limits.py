@@ -19,10 +19,13 @@ MAX_REQUEST_LOAD_BYTES: Final = 32 * _MIB
 
 # Sources. No source can be larger than the request that may carry it. Nesting is bounded far below
 # the interpreter's stack, so that no input can exhaust it. A larger hop bound is almost always a
-# mistake: such a walk reaches whatever can be reached at all. Findings stop where nobody reads on.
+# mistake: such a walk reaches whatever can be reached at all. Properties are counted after the
+# interfaces are copied into their nodes, where a short text can become very many. Findings stop
+# where nobody reads on.
 MAX_SOURCE_BYTES: Final = 1_048_576
 MAX_NESTING: Final = 64
 MAX_HOPS: Final = 64
+MAX_SCHEMA_PROPERTIES: Final = 100_000
 MAX_DIAGNOSTICS: Final = 100
 
 # One `.gq` mutation, per table. It is staged in memory and checked key by key; more is a load.

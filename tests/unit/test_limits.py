@@ -14,6 +14,7 @@ def test_the_limits_are_those_of_the_contract() -> None:
         "MAX_SOURCE_BYTES": 1 * MIB,
         "MAX_NESTING": 64,
         "MAX_HOPS": 64,
+        "MAX_SCHEMA_PROPERTIES": 100_000,
         "MAX_DIAGNOSTICS": 100,
         "MAX_MUTATION_ROWS": 8_192,
         "MAX_MUTATION_ARROW_BYTES": 32 * MIB,

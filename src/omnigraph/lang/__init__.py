@@ -16,7 +16,7 @@ from omnigraph.lang.descriptor import Operation, StoredQuery, describe_operation
 from omnigraph.lang.diagnostics import Diagnostic
 from omnigraph.lang.ir import MutationIR, QueryIR
 from omnigraph.lang.keys import render_key
-from omnigraph.lang.lint import LintReport, lint
+from omnigraph.lang.linter import LintReport, lint
 from omnigraph.lang.literals import fit_literal
 from omnigraph.lang.lowering import lower_query
 from omnigraph.lang.migration import plan_migration

@@ -11,7 +11,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from omnigraph.lang.types import PropType
 
@@ -242,13 +242,13 @@ class Catalog:
         """The text under the schema hash: equal for equal meaning."""
         meaning = {
             "nodes": [
-                _canonical(self.node_types[name].describe()) for name in sorted(self.node_types)
+                canonical(self.node_types[name].describe()) for name in sorted(self.node_types)
             ],
             "edges": [
-                _canonical(self.edge_types[name].describe()) for name in sorted(self.edge_types)
+                canonical(self.edge_types[name].describe()) for name in sorted(self.edge_types)
             ],
             "interfaces": [
-                _canonical(self.interfaces[name].describe()) for name in sorted(self.interfaces)
+                canonical(self.interfaces[name].describe()) for name in sorted(self.interfaces)
             ],
         }
         return json.dumps(meaning, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
@@ -288,9 +288,11 @@ def _describe_annotations(annotations: Mapping[str, AnnotationValue]) -> dict[st
     return out
 
 
-def _canonical(described: dict[str, object]) -> dict[str, object]:
-    """A described type with every list whose order carries no meaning put in order.
+def canonical(described: dict[str, object]) -> dict[str, object]:
+    """A described type reduced to its meaning: lists in order, what says nothing left out.
 
+    `@index` is a wish for each member by itself, so only the members count. `@rename_from` tells
+    the migration planner about the past and is no part of what is declared.
     The order of a key's members is that of their stable ids, which the properties carry, so it
     needs no place of its own here.
     """
@@ -300,9 +302,23 @@ def _canonical(described: dict[str, object]) -> dict[str, object]:
         if isinstance(value, list):
             rows = [sorted(row) if isinstance(row, list) else row for row in value]
             out[name] = sorted(rows, key=lambda row: json.dumps(row, sort_keys=True))
+    indexes = out.get("indexes")
+    if isinstance(indexes, list):
+        out["indexes"] = sorted({name for row in indexes for name in row})
     properties = out["properties"]
     if isinstance(properties, list):
         out["properties"] = sorted(
-            properties, key=lambda item: (item.get("property_id", 0), item["name"])
+            (_without_rename(item) for item in properties),
+            key=lambda item: (item.get("property_id", 0), item["name"]),
         )
-    return out
+    return _without_rename(out)
+
+
+# Any: JSON objects whose members the callers know.
+def _without_rename(described: dict[str, Any]) -> dict[str, Any]:
+    annotations = described.get("annotations", {})
+    if "rename_from" not in annotations:
+        return described
+    kept = {name: value for name, value in annotations.items() if name != "rename_from"}
+    rest = {name: value for name, value in described.items() if name != "annotations"}
+    return rest | ({"annotations": kept} if kept else {})

@@ -3,7 +3,8 @@
 Names are resolved and expressions are already IR; what is left to lowering is the order of work.
 """
 
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass
 
 from omnigraph.lang import ir
 from omnigraph.lang.source import Extent
@@ -95,37 +96,67 @@ class Typed:
     type: PropType
 
 
-@dataclass(slots=True, kw_only=True)
 class Scope:
-    """Variables visible at a place; a negation works on a child scope."""
+    """Variables visible at a place; a negation works on a scope of its own inside the outer one.
 
-    params: dict[str, PropType]
-    nodes: dict[str, str] = field(default_factory=dict)
-    edges: dict[str, str] = field(default_factory=dict)
-    outer: frozenset[str] = frozenset()
-    """Names bound outside the current clause list."""
-    mentioned: set[str] = field(default_factory=set)
-    """Outer names that this clause list mentions."""
-    used_params: set[str] = field(default_factory=set)
-    broken: set[str] = field(default_factory=set)
-    """Variables whose own clause has an error; uses of them are not reported again."""
+    Names are looked up from the inside out, at most `MAX_NESTING` levels.
+    """
+
+    __slots__ = ("_edges", "_nodes", "_outer", "broken", "mentioned", "params", "used_params")
+
+    def __init__(self, params: dict[str, PropType], outer: "Scope | None" = None) -> None:
+        self.params = params
+        self._outer = outer
+        self._nodes: dict[str, str] = {}
+        self._edges: dict[str, str] = {}
+        self.mentioned: set[str] = set()
+        """Outer names that this clause list mentions."""
+        self.used_params: set[str] = set() if outer is None else outer.used_params
+        self.broken: set[str] = set() if outer is None else outer.broken
+        """Names whose own clause has an error; uses of them are not reported again."""
 
     def child(self) -> "Scope":
         """A scope for an inner clause list: sees everything, adds for itself only."""
-        return Scope(
-            params=self.params,
-            nodes=dict(self.nodes),
-            edges=dict(self.edges),
-            outer=frozenset(self.nodes) | frozenset(self.edges),
-            used_params=self.used_params,
-            broken=set(self.broken),
-        )
+        return Scope(self.params, self)
+
+    def node(self, name: str) -> str | None:
+        """The type of a node variable."""
+        if self._outer is None or name in self._nodes:
+            return self._nodes.get(name)
+        return self._outer.node(name)
+
+    def edge(self, name: str) -> str | None:
+        """The type of an edge variable."""
+        if self._outer is None or name in self._edges:
+            return self._edges.get(name)
+        return self._outer.edge(name)
+
+    def bind_node(self, name: str, type_name: str) -> None:
+        """Bind a node variable here, unless it is bound already."""
+        if self.node(name) is None:
+            self._nodes[name] = type_name
+
+    def bind_edge(self, name: str, type_name: str) -> None:
+        """Bind an edge variable here."""
+        self._edges[name] = type_name
+
+    def is_taken(self, name: str) -> bool:
+        """The name is a parameter or bound."""
+        return name in self.params or self.node(name) is not None or self.edge(name) is not None
 
     def mention(self, name: str) -> None:
-        """Note the use of a variable bound outside."""
-        if name in self.outer:
+        """Note the use of a variable, if it is bound outside, be it badly."""
+        is_own = name in self._nodes or name in self._edges
+        is_outer = self._outer is not None and self._outer.is_bound(name)
+        if name in self.broken or (is_outer and not is_own):
             self.mentioned.add(name)
 
-    def bound_names(self) -> list[str]:
-        """Everything a `$name` may refer to."""
-        return [*self.params, *self.nodes, *self.edges]
+    def is_bound(self, name: str) -> bool:
+        """The name is a node or edge variable."""
+        return self.node(name) is not None or self.edge(name) is not None
+
+    def names(self) -> Iterator[str]:
+        """Everything a `$name` may refer to, innermost first."""
+        yield from self._nodes
+        yield from self._edges
+        yield from self.params if self._outer is None else self._outer.names()

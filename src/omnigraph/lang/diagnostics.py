@@ -5,7 +5,7 @@ collects them for one source; nothing in `lang/` raises on the first error. Rend
 source line with a caret, as compilers do.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NoReturn
 
@@ -38,13 +38,24 @@ class Diagnostic:
         }
 
 
-class Findings:
-    """The diagnostics of one source, in the order of the text once sorted."""
+class FindingsFull(Exception):
+    """So many findings that nobody reads on; checking stops here.
 
-    __slots__ = ("_found", "source")
+    Never reaches a caller: every entry point of the compilers stops at it.
+    """
+
+
+class Findings:
+    """The diagnostics of one source, in the order of the text once sorted.
+
+    It holds `MAX_DIAGNOSTICS` at most, which also bounds the time that a hostile source can cost.
+    """
+
+    __slots__ = ("_found", "is_cut", "source")
 
     def __init__(self, source: Source) -> None:
         self.source = source
+        self.is_cut = False
         self._found: dict[tuple[int, str, str], Diagnostic] = {}
 
     def __bool__(self) -> bool:
@@ -54,11 +65,19 @@ class Findings:
         return len(self._found)
 
     def add(self, code: str, reason: str, detail: str, extent: Extent) -> None:
-        """Record a finding; the same finding at the same place is kept once."""
+        """Record a finding; the same finding at the same place is kept once.
+
+        Raises:
+            FindingsFull: there is no room for another.
+        """
         span = self.source.span(extent)
         key = (span.start, code, detail)
-        if key not in self._found:
-            self._found[key] = Diagnostic(code=code, reason=reason, detail=detail, span=span)
+        if key in self._found:
+            return
+        if len(self._found) >= MAX_DIAGNOSTICS:
+            self.is_cut = True
+            raise FindingsFull
+        self._found[key] = Diagnostic(code=code, reason=reason, detail=detail, span=span)
 
     def sorted(self) -> tuple[Diagnostic, ...]:
         """All findings by position, then code."""
@@ -69,18 +88,18 @@ def raise_findings(error: type[InputError], findings: Findings) -> NoReturn:
     """Raise `error` with every finding: rendered in the message, as data in `details`."""
     found = findings.sorted()
     raise error(
-        render_all(found, findings.source),
-        diagnostics=[diagnostic.to_dict() for diagnostic in found[:MAX_DIAGNOSTICS]],
+        render_all(findings),
+        diagnostics=[diagnostic.to_dict() for diagnostic in found],
         total=len(found),
         **({"path": findings.source.path} if findings.source.path else {}),
     )
 
 
-def render_all(found: Sequence[Diagnostic], source: Source) -> str:
-    """Every diagnostic with its source line and caret, cut at `MAX_DIAGNOSTICS`."""
-    blocks = [render(diagnostic, source) for diagnostic in found[:MAX_DIAGNOSTICS]]
-    if len(found) > MAX_DIAGNOSTICS:
-        blocks.append(f"and {len(found) - MAX_DIAGNOSTICS:,} more")
+def render_all(findings: Findings) -> str:
+    """Every diagnostic with its source line and caret."""
+    blocks = [render(diagnostic, findings.source) for diagnostic in findings.sorted()]
+    if findings.is_cut:
+        blocks.append(f"more than {MAX_DIAGNOSTICS} errors; the rest is not shown")
     return "\n".join(blocks)
 
 
@@ -93,30 +112,22 @@ def render(diagnostic: Diagnostic, source: Source) -> str:
 
 
 def render_excerpt(source: Source, span: Span) -> str:
-    """The place of a span, its source line, and a caret below it."""
+    """The place of a span, its source line (or a window of a long one), and a caret below it."""
     gutter = " " * len(str(span.line))
-    line, caret = _excerpt(source.line_text(span.line), span)
+    first = span.column - 1
+    begin, line = source.line_window(span.line, first, _EXCERPT_WIDTH)
+    is_one_line = span.end_line == span.line
+    last = span.end_column - 1 if is_one_line else max(begin + len(line), first + 1)
+    shown = "".join(character if character.isprintable() else " " for character in line)
+    caret = "^" * max(1, min(last, begin + _EXCERPT_WIDTH) - first)
     return "\n".join(
         (
             f"{gutter}--> {source.path or '<source>'}:{span.line}:{span.column}",
             f"{gutter} |",
-            f"{span.line} | {line}",
-            f"{gutter} | {caret}",
+            f"{span.line} | {shown}",
+            f"{gutter} | {' ' * (first - begin)}{caret}",
         )
     )
-
-
-def _excerpt(line: str, span: Span) -> tuple[str, str]:
-    """A printable window of the line around the span, and the caret line below it."""
-    first = span.column - 1
-    last = span.end_column - 1 if span.end_line == span.line else max(len(line), first + 1)
-    begin = max(0, first - _EXCERPT_WIDTH // 2) if len(line) > _EXCERPT_WIDTH else 0
-    shown = "".join(
-        character if character.isprintable() else " "
-        for character in line[begin : begin + _EXCERPT_WIDTH]
-    )
-    width = max(1, min(last, begin + _EXCERPT_WIDTH) - first)
-    return shown, " " * (first - begin) + "^" * width
 
 
 def join_names(names: Iterable[str]) -> str:

@@ -74,11 +74,10 @@ class ExprChecker:
         name = expr.name
         if name in self.scope.params:
             return self.readable_param(expr)
-        if name in self.scope.nodes:
-            self.scope.mention(name)
+        self.scope.mention(name)
+        if self.scope.node(name) is not None:
             return Typed(ir.NodeId(name), STRING)
-        if name in self.scope.edges:
-            self.scope.mention(name)
+        if self.scope.edge(name) is not None:
             self.report(
                 "T23",
                 "edge_binding_alone",
@@ -118,7 +117,7 @@ class ExprChecker:
         if name == ast.ANONYMOUS:
             detail = "`$_` binds nothing and cannot be read; give the variable a name"
         else:
-            known = [f"${known}" for known in self.scope.bound_names()]
+            known = (f"${known}" for known in self.scope.names())
             tail = did_you_mean(f"${name}", known, otherwise="bound here are")
             detail = f"variable `${name}` is not bound{tail}"
         self.report("T6", "unbound_variable", detail, extent)
@@ -140,14 +139,13 @@ class ExprChecker:
     def resolve_property(self, expr: ast.PropAccess) -> Typed | None:
         """A property of any type, Blob included."""
         self.scope.mention(expr.var)
-        if expr.var in self.scope.broken and expr.var not in self.scope.nodes:
+        node, edge = self.scope.node(expr.var), self.scope.edge(expr.var)
+        if node is not None:
+            type_name, properties = node, self.catalog.node_types[node].properties
+        elif edge is not None:
+            type_name, properties = edge, self.catalog.edge_types[edge].properties
+        elif expr.var in self.scope.broken:
             return None
-        if expr.var in self.scope.nodes:
-            type_name = self.scope.nodes[expr.var]
-            properties = self.catalog.node_types[type_name].properties
-        elif expr.var in self.scope.edges:
-            type_name = self.scope.edges[expr.var]
-            properties = self.catalog.edge_types[type_name].properties
         elif expr.var in self.scope.params:
             self.report(
                 "T6",
@@ -161,7 +159,7 @@ class ExprChecker:
             return None
         found = properties.get(expr.property)
         if found is None:
-            if expr.property == "id" and expr.var in self.scope.nodes:
+            if expr.property == "id" and node is not None:
                 tail = f"; the id of a node is `${expr.var}` itself"
             else:
                 tail = did_you_mean(expr.property, properties, otherwise="it has")

@@ -18,11 +18,13 @@ from lark.lexer import PatternStr
 from omnigraph.lang.diagnostics import Findings
 from omnigraph.lang.source import Extent, Source, SourceUnreadable
 from omnigraph.lang.suggest import did_you_mean
-from omnigraph.limits import MAX_DIAGNOSTICS, MAX_NESTING
+from omnigraph.limits import MAX_NESTING
 
 Node = Tree[Token]
 
-_SKIPPED = r'//[^\n]*|/\*.*?\*/|"[^"\\]*(?:\\.[^"\\]*)*"'
+# Comments and strings, unclosed ones to the end of the text: a pattern that failed there would be
+# tried again at every mark behind it.
+_SKIPPED = r'//[^\n]*|/\*.*?(?:\*/|\Z)|"[^"\\]*(?:\\.[^"\\]*)*(?:"|\\?\Z)'
 _BRACKETS = re.compile(rf"(?s){_SKIPPED}|(?P<opens>[\[({{])|(?P<closes>[\])}}])")
 _WORD = re.compile(r"\$?[A-Za-z0-9_]+")
 _TOKEN_WORDS = {
@@ -102,8 +104,6 @@ def _parse_each(language: Language, findings: Findings, parser: Lark) -> list[No
         except UnexpectedInput as error:
             extent, detail = _explain(error, text, end, parser)
             findings.add(language.syntax_code, "syntax", detail, extent)
-            if len(findings) >= MAX_DIAGNOSTICS:
-                break
     return trees
 
 

@@ -11,9 +11,12 @@ class Groups:
 
     def find(self, name: str) -> str:
         """The name that stands for the group."""
-        while (parent := self._parent.get(name, name)) != name:
-            name = parent
-        return name
+        root = name
+        while (parent := self._parent.get(root, root)) != root:
+            root = parent
+        while name != root:
+            self._parent[name], name = root, self._parent[name]
+        return root
 
     def join(self, left: str, right: str) -> None:
         """Make one group of two."""

@@ -17,11 +17,13 @@ def spell_key(value: object, kind: PropType) -> str:
     match value:
         case None:
             raise UnfitValue(f"a key value of type {kind} is null")
-        case bool() if kind.scalar is Scalar.BOOL:
-            return "true" if value else "false"
+        case bool():
+            if kind.scalar is Scalar.BOOL:
+                return "true" if value else "false"
+            raise UnfitValue(f"a key value of type {kind} cannot be a boolean")
         case str() if kind.scalar is Scalar.STRING:
             return value
-        case float() | int() if kind.scalar.is_float and not isinstance(value, bool):
+        case float() | int() if kind.scalar.is_float:
             if not math.isfinite(value):
                 raise UnfitValue(f"{value} cannot be a key; it is not finite")
             return positional(float(value), single=kind.scalar is Scalar.F32)

@@ -5,8 +5,9 @@ scanned, unless it is bound outside; traversals follow in written order from wha
 Every traversal is emitted; one that cannot be reached is a bug of ours.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from heapq import heapify, heappop, heappush
 from itertools import count
 
 from omnigraph.errors import InternalError
@@ -27,7 +28,7 @@ def lower_query(checked: CheckedQuery) -> ir.QueryIR | ir.MutationIR:
             return ir.QueryIR(
                 name=checked.name,
                 params=checked.params,
-                ops=_lower_block(checked.block, frozenset(), hidden),
+                ops=_lower_block(checked.block, _Bound(None), hidden),
                 returns=checked.returns,
                 order=checked.order,
                 limit=checked.limit,
@@ -35,9 +36,26 @@ def lower_query(checked: CheckedQuery) -> ir.QueryIR | ir.MutationIR:
             )
 
 
-def _lower_block(block: Block, outer: frozenset[str], hidden: Iterator[str]) -> tuple[ir.Op, ...]:
+class _Bound:
+    """Names bound so far: those of this clause list, then those outside it."""
+
+    __slots__ = ("_names", "_outer")
+
+    def __init__(self, outer: "_Bound | None") -> None:
+        self._names: set[str] = set()
+        self._outer = outer
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._names or (self._outer is not None and name in self._outer)
+
+    def add(self, name: str) -> None:
+        self._names.add(name)
+
+
+def _lower_block(block: Block, outer: _Bound, hidden: Iterator[str]) -> tuple[ir.Op, ...]:
     walks = [_name_ends(walk, hidden) for walk in block.walks]
-    lowering = _Lowering(block=block, outer=outer, hidden=hidden, bound=set(outer))
+    matches = {node.var: node.filters for node in block.nodes}
+    lowering = _Lowering(matches=matches, hidden=hidden, bound=_Bound(outer))
     for component in _components(block, walks, outer):
         lowering.emit_component(component)
     if lowering.emitted != len(walks):
@@ -48,11 +66,9 @@ def _lower_block(block: Block, outer: frozenset[str], hidden: Iterator[str]) -> 
     repeated = [item for node in block.nodes if node.var in outer for item in node.filters]
     ops = [*lowering.ops, *(ir.Where(item) for item in (*repeated, *block.filters))]
     ops = _push_down(ops, outer)
-    visible = frozenset(lowering.bound)
     for inner in block.negations:
-        ops.append(
-            ir.AntiJoin(inner=_lower_block(inner, visible, hidden), outer_vars=inner.outer_vars)
-        )
+        inner_ops = _lower_block(inner, lowering.bound, hidden)
+        ops.append(ir.AntiJoin(inner=inner_ops, outer_vars=inner.outer_vars))
     return tuple(ops)
 
 
@@ -74,7 +90,7 @@ class _Component:
     walks: list[Walk] = field(default_factory=list)
 
 
-def _components(block: Block, walks: list[Walk], outer: frozenset[str]) -> list[_Component]:
+def _components(block: Block, walks: list[Walk], outer: _Bound) -> list[_Component]:
     """Components in root order: with an outer variable, by declaration, then the rest."""
     groups = Groups()
     for walk in walks:
@@ -98,29 +114,40 @@ def _ends(walk: Walk) -> tuple[tuple[str, str], tuple[str, str]]:
 
 @dataclass(slots=True, kw_only=True)
 class _Lowering:
-    block: Block
-    outer: frozenset[str]
+    matches: Mapping[str, tuple[ir.Filter, ...]]
+    """Property matches of the variables that this clause list binds."""
     hidden: Iterator[str]
-    bound: set[str]
+    bound: _Bound
     ops: list[ir.Op] = field(default_factory=list)
     emitted: int = 0
 
     def emit_component(self, component: _Component) -> None:
         if component.root not in self.bound:
             self.ops.append(
-                ir.NodeScan(component.root, component.root_type, self.matches(component.root))
+                ir.NodeScan(
+                    component.root, component.root_type, self.matches.get(component.root, ())
+                )
             )
             self.bound.add(component.root)
-        pending = component.walks
-        while pending:
-            ready = next(
-                (walk for walk in pending if walk.left in self.bound or walk.right in self.bound),
-                None,
-            )
-            if ready is None:
-                return
-            self.emit_walk(ready)
-            pending = [walk for walk in pending if walk is not ready]
+        # Always the first traversal, in written order, that has a bound end.
+        walks = component.walks
+        by_end: dict[str, list[int]] = {}
+        for position, walk in enumerate(walks):
+            for end in {walk.left, walk.right}:
+                by_end.setdefault(end, []).append(position)
+        ready = [at for end, positions in by_end.items() if end in self.bound for at in positions]
+        heapify(ready)
+        done: set[int] = set()
+        while ready:
+            position = heappop(ready)
+            if position in done:
+                continue
+            done.add(position)
+            walk = walks[position]
+            self.emit_walk(walk)
+            for end in (walk.left, walk.right):
+                for reached in by_end.pop(end, ()):
+                    heappush(ready, reached)
 
     def emit_walk(self, walk: Walk) -> None:
         self.emitted += 1
@@ -153,7 +180,7 @@ class _Lowering:
                 dst_type=walk.right_type,
                 min_hops=walk.min_hops,
                 max_hops=walk.max_hops,
-                dst_filters=self.matches(target),
+                dst_filters=self.matches.get(target, ()),
                 edge_var=walk.edge_var,
             )
         )
@@ -161,11 +188,8 @@ class _Lowering:
         if walk.edge_var is not None:
             self.bound.add(walk.edge_var)
 
-    def matches(self, var: str) -> tuple[ir.Filter, ...]:
-        return next((node.filters for node in self.block.nodes if node.var == var), ())
 
-
-def _push_down(ops: list[ir.Op], outer: frozenset[str]) -> list[ir.Op]:
+def _push_down(ops: list[ir.Op], outer: _Bound) -> list[ir.Op]:
     """Move each filter on one node variable to the operator that introduces the variable."""
     home = {
         op.var if isinstance(op, ir.NodeScan) else op.dst_var: position

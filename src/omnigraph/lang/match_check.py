@@ -81,12 +81,12 @@ class _BlockChecker:
         self.scope.mention(var)
         if clause.type_name not in self.checker.catalog.node_types:
             self.unknown_type(clause)
-        elif var in self.scope.edges:
+        elif self.scope.edge(var) is not None:
             self.misused_edge(var, "bound again", clause.extent)
         elif (problem := self.binding_problem(clause)) is not None:
             self.report("T25", *problem, clause.extent)
         else:
-            self.scope.nodes[var] = clause.type_name
+            self.scope.bind_node(var, clause.type_name)
             self.bound.setdefault(var, clause.type_name)
             return
         self.scope.broken.add(var)
@@ -98,7 +98,7 @@ class _BlockChecker:
             return "anonymous_bound", "`$_` cannot be bound; give the variable a name"
         if var in self.scope.params:
             return "parameter_rebound", f"`${var}` is a parameter; bind another name"
-        known = self.scope.nodes.get(var)
+        known = self.scope.node(var)
         if known is not None and known != clause.type_name:
             return (
                 "variable_rebound",
@@ -124,11 +124,12 @@ class _BlockChecker:
 
     def match(self, clause: ast.Binding) -> None:
         """Property matches of a binding whose type is known."""
-        type_name = self.scope.nodes.get(clause.var)
+        type_name = self.scope.node(clause.var)
         if type_name != clause.type_name or clause.var not in self.bound:
             return
         properties = self.checker.catalog.node_types[type_name].properties
         for item in clause.matches:
+            value = self.value(item.value)
             found = properties.get(item.property)
             if found is None:
                 self.report(
@@ -138,9 +139,7 @@ class _BlockChecker:
                     f"{did_you_mean(item.property, properties, otherwise='it has')}",
                     item.extent,
                 )
-                continue
-            value = self.value(item.value)
-            if value is not None:
+            elif value is not None:
                 column = Typed(ir.Prop(clause.var, item.property, found.type), found.type)
                 self.match_value(type_name, clause.var, item, column, value)
 
@@ -237,7 +236,7 @@ class _BlockChecker:
             left_type, right_type = right_type, left_type
         for name, type_name in ((clause.left, left_type), (clause.right, right_type)):
             if name != ast.ANONYMOUS:
-                self.scope.nodes.setdefault(name, type_name)
+                self.scope.bind_node(name, type_name)
         self.walks.append(
             Walk(
                 left=clause.left,
@@ -274,7 +273,7 @@ class _BlockChecker:
                 extent,
             )
             return False
-        if name in self.scope.edges:
+        if self.scope.edge(name) is not None:
             self.misused_edge(name, "an end of a traversal", extent)
             return False
         return True
@@ -322,7 +321,7 @@ class _BlockChecker:
                 clause.edge_var_extent,
             )
             return False
-        taken = var in (clause.left, clause.right) or var in self.scope.bound_names()
+        taken = var in (clause.left, clause.right) or self.scope.is_taken(var)
         if taken:
             self.report(
                 "T23",
@@ -344,13 +343,13 @@ class _BlockChecker:
         var = clause.edge_var
         if var is None or var == ast.ANONYMOUS:
             return None
-        self.scope.edges[var] = edge.name
+        self.scope.bind_edge(var, edge.name)
         return var
 
     def direction(self, clause: ast.Traversal, edge: EdgeType) -> ir.ExpandDirection | None:
         """The direction seen from the left end, from the types known so far; None with T5."""
-        left = self.scope.nodes.get(clause.left)
-        right = self.scope.nodes.get(clause.right)
+        left = self.scope.node(clause.left)
+        right = self.scope.node(clause.right)
         if clause.left == clause.right != ast.ANONYMOUS and left is None:
             left = right = edge.from_type
         ends = (

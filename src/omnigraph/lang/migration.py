@@ -8,7 +8,14 @@ a whole.
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from omnigraph.lang.catalog import Catalog, EdgeType, NodeType, Property
+from omnigraph.lang.catalog import (
+    Catalog,
+    EdgeType,
+    InterfaceType,
+    NodeType,
+    Property,
+    canonical,
+)
 from omnigraph.lang.ir import EntityKind
 from omnigraph.lang.renames import Renames, match_names
 from omnigraph.lang.schema_plan import (
@@ -250,11 +257,13 @@ class _Planner:
 
     def add_property(self, entity: EntityKind, type_name: str, item: Property, rows: int) -> None:
         if rows and item.must_be_given:
+            takes_default = item.type.is_plain
+            remedy = "make it nullable" + (" or give it a `@default`" if takes_default else "")
             self.note(
                 "OG-MF-103",
                 "error",
                 f"property `{type_name}.{item.name}` is required and {rows:,} rows have no value; "
-                "make it nullable or give it a `@default`",
+                f"{remedy}",
                 type_name,
                 item.name,
             )
@@ -333,7 +342,8 @@ class _Planner:
             if not gone:
                 self.drop_constraint(entity, new.name, constraint)
         for constraint in after - before:
-            rows = self.rows(entity, old.name)
+            is_implied = any(_implies(other, constraint) for other in before)
+            rows = 0 if is_implied else self.rows(entity, old.name)
             word, name, args = constraint
             if rows:
                 self.note(
@@ -389,8 +399,12 @@ class _Planner:
         before, after = self.accepted.interfaces, self.desired.interfaces
         for name in sorted({*before, *after}):
             old, new = before.get(name), after.get(name)
-            if old is None or new is None or old.describe() != new.describe():
+            if old is None or new is None or not _same(old, new):
                 self.step(StepKind.UPDATE_METADATA, "interface", name)
+
+
+def _same(old: InterfaceType, new: InterfaceType) -> bool:
+    return canonical(old.describe()) == canonical(new.describe())
 
 
 def _metadata(item: NodeType | EdgeType | Property) -> dict[str, object]:
@@ -453,6 +467,26 @@ def _constrained(constraint: _Constraint) -> tuple[str, ...]:
     if name is not None:
         return (name,)
     return tuple(str(arg) for arg in args) if word == "unique" else ()
+
+
+def _implies(old: _Constraint, new: _Constraint) -> bool:
+    """Rows that keep `old` keep `new` too: bounds of the same kind that only became wider."""
+    match old, new:
+        case (
+            (("range" | "card") as word, name, (old_low, old_high)),
+            (new_word, new_name, (new_low, new_high)),
+        ) if word == new_word and name == new_name:
+            return _reaches(new_low, old_low, -1) and _reaches(new_high, old_high, 1)
+    return False
+
+
+def _reaches(new: object, old: object, sign: int) -> bool:
+    """The new bound lies as far out as the old one; None is open."""
+    if new is None:
+        return True
+    if not isinstance(new, int | float) or not isinstance(old, int | float):
+        return False
+    return sign * new >= sign * old
 
 
 def _spelled(constraint: _Constraint) -> str:

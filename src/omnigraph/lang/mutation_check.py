@@ -13,6 +13,7 @@ from omnigraph.lang.checked import Typed
 from omnigraph.lang.diagnostics import join_names
 from omnigraph.lang.expressions import COMPARE_OPS, NOW, ExprChecker, scalar_literal
 from omnigraph.lang.match_check import report_not_a_parameter
+from omnigraph.lang.query_printer import print_expr
 from omnigraph.lang.source import Extent
 from omnigraph.lang.suggest import did_you_mean
 from omnigraph.lang.types import STRING, PropType, Scalar
@@ -128,8 +129,11 @@ def _required(target: _Target, given: set[str]) -> list[str]:
     required = list(_ENDPOINTS) if target.kind is ir.EntityKind.EDGE else []
     embeds = target.type.embeds if isinstance(target.type, NodeType) else {}
     for name, item in target.type.properties.items():
-        is_filled = name in embeds and embeds[name].source in given
-        if item.must_be_given and not is_filled:
+        source = embeds[name].source if name in embeds else None
+        has_text = source is not None and (
+            source in given or target.type.properties[source].default is not None
+        )
+        if item.must_be_given and not has_text:
             required.append(name)
     return required
 
@@ -179,12 +183,13 @@ def _check_assignments(
             )
         seen.add(item.property)
         kind = target.settable.get(item.property)
+        value = None if isinstance(item.value, ast.NullLit) else _value(checker, item.value)
         if kind is None:
             _report_unknown(checker, item.property, target, item.extent)
             continue
-        value = _assigned(checker, item, kind, target)
-        if value is not None:
-            out.append(ir.Assign(_column(item.property, target), value))
+        fitted = _assigned(checker, item, value, kind, target)
+        if fitted is not None:
+            out.append(ir.Assign(_column(item.property, target), fitted))
     return tuple(out)
 
 
@@ -203,16 +208,19 @@ def _report_unknown(checker: ExprChecker, name: str, target: _Target, extent: Ex
 
 
 def _assigned(
-    checker: ExprChecker, item: ast.Assignment, kind: PropType, target: _Target
+    checker: ExprChecker,
+    item: ast.Assignment,
+    value: Typed | None,
+    kind: PropType,
+    target: _Target,
 ) -> ir.Param | ir.Lit | None:
-    value = item.value
-    if isinstance(value, ast.NullLit):
+    """The value as the column takes it; `value` is None for `null`, and when it is wrong."""
+    if isinstance(item.value, ast.NullLit):
         if kind.nullable:
             return ir.Lit(None, kind)
         _unfit(checker, item, kind, target, "null; it is required")
         return None
-    typed = _value(checker, value)
-    match typed:
+    match value:
         case None:
             return None
         case Typed(expr=ir.Lit() as literal):
@@ -222,12 +230,9 @@ def _assigned(
             if is_blob_text or kind.is_compatible_with(param.type):
                 return param
             code = "T3" if param is NOW.expr else "T7"
-            _unfit(checker, item, kind, target, f"`{_written(value)}` of type {param.type}", code)
+            given = f"`{print_expr(item.value)}` of type {param.type}"
+            _unfit(checker, item, kind, target, given, code)
     return None
-
-
-def _written(value: ast.Value) -> str:
-    return f"${value.name}" if isinstance(value, ast.Var) else "now()"
 
 
 def _value(checker: ExprChecker, value: ast.Value) -> Typed | None:

@@ -4,12 +4,13 @@ Everything that fails here has code Q000; the reason tells syntax, escapes, rang
 duplicates, unknown functions and argument counts apart.
 """
 
+from contextlib import suppress
 from dataclasses import dataclass
 
 from lark import Token
 
 from omnigraph.lang import query_ast as ast
-from omnigraph.lang.diagnostics import Findings, join_names
+from omnigraph.lang.diagnostics import Findings, FindingsFull, join_names
 from omnigraph.lang.grammar import (
     QUERY_LANGUAGE,
     Node,
@@ -28,7 +29,14 @@ _ANNOTATIONS = ("description", "instruction")
 
 
 def parse_queries(findings: Findings) -> tuple[ast.Query, ...]:
-    """The queries of the findings' source; empty, with findings, when it does not parse."""
+    """The queries of the findings' source; what does not parse is recorded in `findings`."""
+    queries: tuple[ast.Query, ...] = ()
+    with suppress(FindingsFull):
+        queries = _parse(findings)
+    return queries
+
+
+def _parse(findings: Findings) -> tuple[ast.Query, ...]:
     trees = parse_trees(QUERY_LANGUAGE, findings)
     builder = _Builder(findings)
     queries = tuple(builder.query(tree) for tree in trees)
@@ -55,13 +63,13 @@ class _Builder:
 
     def query(self, tree: Node) -> ast.Query:
         name = child_tokens(tree)[0]
-        params: list[ast.Param] = []
+        params: dict[str, ast.Param] = {}
         notes: dict[str, str] = {}
         body: ast.ReadBody | ast.MutationBody = ast.MutationBody(statements=())
         for child in child_trees(tree):
             match child.data:
                 case "param":
-                    params.append(self.param(child, params))
+                    self.param(child, params)
                 case "qannot":
                     self.annotation(child, notes)
                 case "read":
@@ -72,7 +80,7 @@ class _Builder:
                     )
         return ast.Query(
             name=str(name),
-            params=tuple(params),
+            params=tuple(params.values()),
             body=body,
             description=notes.get("description"),
             instruction=notes.get("instruction"),
@@ -88,16 +96,15 @@ class _Builder:
             self.report("duplicate_annotation", f"`@{name}` is given twice", extent_of(name))
         notes.setdefault(str(name), read_string(text, QUERY_LANGUAGE, self.findings))
 
-    def param(self, tree: Node, before: list[ast.Param]) -> ast.Param:
+    def param(self, tree: Node, params: dict[str, ast.Param]) -> None:
         token = child_tokens(tree)[0]
         name = _var_name(token)
-        if any(param.name == name for param in before):
+        if name in params:
             self.report(
                 "duplicate_parameter", f"parameter `${name}` is declared twice", extent_of(token)
             )
-        return ast.Param(
-            name=name, type=self.param_type(child_trees(tree)[0]), extent=extent_of(token)
-        )
+        kind = self.param_type(child_trees(tree)[0])
+        params[name] = ast.Param(name=name, type=kind, extent=extent_of(token))
 
     def param_type(self, tree: Node) -> ast.ParamType:
         lists = child_trees(tree)
@@ -312,10 +319,10 @@ class _Builder:
         args = tuple(self.expr(child) for child in child_trees(node))
         function = _FUNCTIONS.get(str(name))
         if function is None:
-            tail = did_you_mean(name, _FUNCTIONS)
             self.report(
                 "unknown_function",
-                f"unknown function `{name}`{tail or '; known are ' + join_names(_FUNCTIONS)}",
+                f"unknown function `{name}`{did_you_mean(name, _FUNCTIONS)}; "
+                f"known are {join_names(_FUNCTIONS)}",
                 extent_of(name),
             )
             return ast.BoolLit(value=True, extent=extent)

@@ -1,6 +1,6 @@
 """Checking of `return`, `order` and `limit`: columns, grouping, sort keys."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from omnigraph.lang import ir
@@ -19,11 +19,9 @@ class Returned:
 
     returns: tuple[ir.Projection, ...]
     columns: tuple[ir.Column, ...]
-
-    @property
-    def is_aggregate(self) -> bool:
-        """Some column is an aggregate."""
-        return any(isinstance(item.expr, ir.Agg) for item in self.returns)
+    is_aggregate: bool
+    column_of: Mapping[ir.Expr, str]
+    """The first column of each projected expression."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,9 +54,14 @@ def check_returns(checker: ExprChecker, projections: Sequence[ast.Projection]) -
             if item.alias is not None:
                 checker.aliases.setdefault(item.alias, found)
     _check_groups(checker, typed)
+    column_of: dict[ir.Expr, str] = {}
+    for item, found in typed:
+        column_of.setdefault(found.expr, _column_name(item))
     return Returned(
         returns=tuple(ir.Projection(found.expr, _column_name(item)) for item, found in typed),
         columns=tuple(ir.Column(_column_name(item), found.type) for item, found in typed),
+        is_aggregate=any(isinstance(found.expr, ir.Agg) for _, found in typed),
+        column_of=column_of,
     )
 
 
@@ -120,7 +123,6 @@ def _is_available(
     checker: ExprChecker, item: ast.Ordering, typed: Typed, returned: Returned
 ) -> bool:
     """False, with a finding, when rows cannot be sorted by the expression."""
-    projected = any(typed.expr == other.expr for other in returned.returns)
     if typed.type.is_list or not typed.type.is_plain:
         checker.report(
             "T7",
@@ -129,7 +131,7 @@ def _is_available(
             item.extent,
         )
         return False
-    if projected:
+    if typed.expr in returned.column_of:
         return True
     if returned.is_aggregate:
         checker.report(
@@ -197,6 +199,5 @@ def _sort_expr(item: ast.Ordering, typed: Typed, returned: Returned) -> ir.Expr:
     if isinstance(item.expr, ast.AliasRef):
         return ir.Alias(item.expr.name)
     if returned.is_aggregate:
-        column = next(other.name for other in returned.returns if other.expr == typed.expr)
-        return ir.Alias(column)
+        return ir.Alias(returned.column_of[typed.expr])
     return typed.expr

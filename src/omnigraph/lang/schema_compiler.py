@@ -4,13 +4,14 @@ A schema with any finding is rejected as a whole, and all findings are reported.
 """
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TypeVar
 
 from omnigraph.errors import SchemaInvalid
 from omnigraph.lang import schema_ast as ast
 from omnigraph.lang.catalog import Catalog, EdgeType, Embed, InterfaceType, NodeType, Property
-from omnigraph.lang.diagnostics import Findings, raise_findings
+from omnigraph.lang.diagnostics import Findings, FindingsFull, raise_findings
 from omnigraph.lang.grammar import SCHEMA_LANGUAGE, read_source
 from omnigraph.lang.schema_annotations import Place, read_annotations, read_default, read_embed
 from omnigraph.lang.schema_constraints import (
@@ -21,6 +22,7 @@ from omnigraph.lang.schema_constraints import (
 from omnigraph.lang.schema_parser import parse_schema
 from omnigraph.lang.source import Extent
 from omnigraph.lang.suggest import did_you_mean
+from omnigraph.limits import MAX_SCHEMA_PROPERTIES
 
 _SYSTEM_NAMES = frozenset(
     {
@@ -45,16 +47,12 @@ def compile_schema(source: str | bytes, *, path: str | None = None) -> Catalog:
         SchemaInvalid: the source does not compile; `details["diagnostics"]` has every finding.
     """
     findings = read_source(source, path, SCHEMA_LANGUAGE)
-    catalog = check_schema(findings)
+    catalog = Catalog()
+    with suppress(FindingsFull):
+        catalog = _Compiler(findings).compile(parse_schema(findings))
     if findings:
         raise_findings(SchemaInvalid, findings)
     return catalog
-
-
-def check_schema(findings: Findings) -> Catalog:
-    """The catalog of the findings' source; meaningful only when no finding was recorded."""
-    declarations = parse_schema(findings)
-    return _Compiler(findings).compile(declarations)
 
 
 @dataclass(slots=True)
@@ -66,6 +64,8 @@ class _Compiler:
 
     def compile(self, declarations: Iterable[ast.Declaration]) -> Catalog:
         self.collect(declarations)
+        if not self.is_bounded():
+            return Catalog()
         return Catalog(
             interfaces={name: self.interface(item) for name, item in self.interfaces.items()},
             node_types={name: self.node(item) for name, item in self.nodes.items()},
@@ -96,6 +96,26 @@ class _Compiler:
             if name in self.nodes:
                 later = max(interface.extent, self.nodes[name].extent)
                 self.duplicate(f"`{name}` is both an interface and a node type", later)
+
+    def is_bounded(self) -> bool:
+        """False, with a finding, when interfaces multiply to more properties than allowed."""
+        sizes = {name: len(item.properties) for name, item in self.interfaces.items()}
+        total = sum(sizes.values())
+        declared: list[ast.NodeDecl | ast.EdgeDecl] = [*self.nodes.values(), *self.edges.values()]
+        for item in declared:
+            total += len(item.properties)
+            if isinstance(item, ast.NodeDecl):
+                total += sum(sizes.get(ref.name, 0) for ref in item.implements)
+            if total > MAX_SCHEMA_PROPERTIES:
+                self.findings.add(
+                    "S000",
+                    "too_large",
+                    f"with `{item.name}` the schema has more than {MAX_SCHEMA_PROPERTIES:,} "
+                    "properties, those of interfaces counted in every node; split it",
+                    item.extent,
+                )
+                return False
+        return True
 
     def claim(self, taken: dict[str, _Declared], item: _Declared, what: str) -> None:
         if item.name in taken:

@@ -1,5 +1,6 @@
 """Rules of the constraints: which properties each may name (S010 to S017)."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
@@ -15,24 +16,25 @@ _ENDPOINTS = {"src": STRING, "dst": STRING}
 
 @dataclass(slots=True, kw_only=True)
 class Constraints:
-    """What the constraints of one type say."""
+    """What the constraints of one type say, each once and in written order."""
 
     key: tuple[str, ...] | None = None
     unique: list[tuple[str, ...]] = field(default_factory=list)
     indexes: list[tuple[str, ...]] = field(default_factory=list)
-    ranges: list[Range] = field(default_factory=list)
-    checks: list[Check] = field(default_factory=list)
+    ranges: dict[Range, None] = field(default_factory=dict)
+    checks: dict[Check, None] = field(default_factory=dict)
 
 
 def property_constraints(
     name: str, annotations: Iterable[ast.Annotation]
 ) -> list[ast.NamesConstraint]:
-    """The one-property forms `@key`, `@unique`, `@index` of a property."""
-    return [
-        NAME_CONSTRAINTS[item.name](names=(name,), extent=item.extent)
-        for item in annotations
-        if item.name in NAME_CONSTRAINTS
-    ]
+    """The one-property forms `@key`, `@unique`, `@index` of a property, each once."""
+    first: dict[str, ast.NamesConstraint] = {}
+    for item in annotations:
+        if item.name in NAME_CONSTRAINTS:
+            form = NAME_CONSTRAINTS[item.name](names=(name,), extent=item.extent)
+            first.setdefault(item.name, form)
+    return list(first.values())
 
 
 def read_node_constraints(
@@ -51,9 +53,9 @@ def read_node_constraints(
         reader.read(constraint)
     out = reader.out
     if out.key is not None:
-        order = list(properties)
-        out.key = tuple(sorted(out.key, key=order.index))
-        reader.add(out.indexes, out.key)
+        order = {name: position for position, name in enumerate(properties)}
+        out.key = tuple(sorted(out.key, key=order.__getitem__))
+        reader.add("index", out.indexes, out.key)
     return out
 
 
@@ -100,6 +102,7 @@ class _Reader:
     kinds: Mapping[str, PropType]
     findings: Findings
     out: Constraints = field(default_factory=Constraints)
+    seen: set[tuple[str, frozenset[str]]] = field(default_factory=set)
 
     def read(self, constraint: ast.Constraint) -> None:
         if not self.names_exist(constraint):
@@ -109,17 +112,20 @@ class _Reader:
                 self.read_key(constraint)
             case ast.UniqueConstraint():
                 if self.all_fit(constraint, "S013", vectors=False):
-                    self.add(self.out.unique, constraint.names)
+                    self.add("unique", self.out.unique, constraint.names)
             case ast.IndexConstraint():
                 if self.all_fit(constraint, "S013", vectors=True):
-                    self.add(self.out.indexes, constraint.names)
+                    self.add("index", self.out.indexes, constraint.names)
             case ast.RangeConstraint():
                 self.read_range(constraint)
             case ast.CheckConstraint():
                 self.read_check(constraint)
 
-    def add(self, rows: list[tuple[str, ...]], names: tuple[str, ...]) -> None:
-        if not any(set(row) == set(names) for row in rows):
+    def add(self, word: str, rows: list[tuple[str, ...]], names: tuple[str, ...]) -> None:
+        """Keep a constraint once, in whatever order it names its properties."""
+        same = (word, frozenset(names))
+        if same not in self.seen:
+            self.seen.add(same)
             rows.append(names)
 
     def names_exist(self, constraint: ast.Constraint) -> bool:
@@ -136,7 +142,7 @@ class _Reader:
                 f"`@{_word(constraint)}`: type `{self.type_name}` has no property `{name}`{tail}",
                 constraint.extent,
             )
-        repeated = sorted({name for name in names if names.count(name) > 1})
+        repeated = sorted(name for name, times in Counter(names).items() if times > 1)
         if repeated:
             self.findings.add(
                 "S010",
@@ -186,9 +192,8 @@ class _Reader:
         elif low is not None and high is not None and low > high:
             reason, problem = "range_bounds", f"{low} is greater than {high}"
         else:
-            self.out.ranges.append(
-                Range(property=constraint.property, low=_tidy(low), high=_tidy(high))
-            )
+            found = Range(property=constraint.property, low=_tidy(low), high=_tidy(high))
+            self.out.ranges[found] = None
             return
         self.findings.add(
             "S014", reason, f"`@range` of `{self.type_name}`: {problem}", constraint.extent
@@ -202,7 +207,8 @@ class _Reader:
             else f"`{constraint.property}` is {kind}, not a String"
         )
         if problem is None:
-            self.out.checks.append(Check(property=constraint.property, pattern=constraint.pattern))
+            found = Check(property=constraint.property, pattern=constraint.pattern)
+            self.out.checks[found] = None
             return
         self.findings.add(
             "S015", "check_invalid", f"`@check` of `{self.type_name}`: {problem}", constraint.extent

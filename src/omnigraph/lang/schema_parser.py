@@ -261,11 +261,13 @@ class _Builder:
         if not values:
             self.report("S008", "enum_empty", "an enum needs at least one value", extent_of(tree))
             values = ["_"]
-        for position, token in enumerate(child_tokens(tree)):
-            if str(token) in values[:position]:
+        seen: set[str] = set()
+        for token in child_tokens(tree):
+            if str(token) in seen:
                 self.report(
                     "S008", "enum_duplicate", f"enum value `{token}` is repeated", extent_of(token)
                 )
+            seen.add(str(token))
         return PropType(
             scalar=Scalar.STRING, nullable=nullable, enum_values=tuple(sorted(set(values)))
         )
@@ -306,7 +308,8 @@ class _Builder:
         return None
 
     def annotation(self, at: _At) -> ast.Annotation:
-        args = at.args or ()
+        # `@card` is known to stand in the wrong place here; its shape needs no second finding.
+        args = () if at.name == "card" else at.args or ()
         value: ast.LiteralValue | ast.Name | None = None
         keywords: dict[str, ast.LiteralValue] = {}
         for position, arg in enumerate(args):

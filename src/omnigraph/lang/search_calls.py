@@ -206,7 +206,7 @@ def _field(checker: "ExprChecker", expr: ast.Call) -> ir.Prop | None:
             arg.extent,
         )
         return None
-    if arg.var in checker.scope.edges:
+    if checker.scope.edge(arg.var) is not None:
         checker.scope.mention(arg.var)
         checker.report(
             "T23",
@@ -216,12 +216,13 @@ def _field(checker: "ExprChecker", expr: ast.Call) -> ir.Prop | None:
         )
         return None
     typed = checker.check(arg)
-    if typed is None or not isinstance(typed.expr, ir.Prop):
+    type_name = checker.scope.node(arg.var)
+    if typed is None or type_name is None or not isinstance(typed.expr, ir.Prop):
         return None
     checker.searches.append(
         SearchUse(
             function=expr.function.value,
-            type_name=checker.scope.nodes[arg.var],
+            type_name=type_name,
             property=arg.property,
             extent=expr.extent,
         )

@@ -11,6 +11,9 @@ from dataclasses import dataclass
 from omnigraph.errors import JsonValue
 from omnigraph.limits import MAX_SOURCE_BYTES
 
+_MARK_EVERY = 1_024
+_BOM_BYTES = 3
+
 Extent = tuple[int, int]
 """Half-open range of character offsets in a source."""
 
@@ -54,12 +57,14 @@ class SourceUnreadable(ValueError):
 class Source:
     """Text of one file or argument, with its line table."""
 
-    __slots__ = ("_line_starts", "path", "text")
+    __slots__ = ("_byte_marks", "_line_starts", "_skipped_bytes", "path", "text")
 
     def __init__(self, text: str, path: str | None = None) -> None:
         self.text = text
         self.path = path
+        self._skipped_bytes = 0
         self._line_starts: list[int] | None = None
+        self._byte_marks: list[int] | None = None
 
     @classmethod
     def decode(cls, data: str | bytes, path: str | None = None) -> "Source":
@@ -70,6 +75,7 @@ class Source:
         """
         text, broken_at = _decode(data)
         source = cls(text.removeprefix("\ufeff"), path)
+        source._skipped_bytes = _BOM_BYTES if text.startswith("\ufeff") else 0
         if broken_at is not None:
             raise SourceUnreadable(
                 f"the source is not valid UTF-8 (byte {broken_at}); save the file as UTF-8",
@@ -103,12 +109,16 @@ class Source:
             end_column=end_column,
         )
 
-    def line_text(self, line: int) -> str:
-        """The text of a line counted from 1, without its line end."""
+    def line_window(self, line: int, column: int, width: int) -> tuple[int, str]:
+        """A part of a line (counted from 1) around a column (from 0): where it begins, its text.
+
+        A line that fits is given whole, without its line end.
+        """
         starts = self._starts()
-        begin = starts[line - 1]
+        start = starts[line - 1]
         end = starts[line] - 1 if line < len(starts) else len(self.text)
-        return self.text[begin:end].rstrip("\r")
+        begin = max(0, column - width // 2) if end - start > width else 0
+        return begin, self.text[start + begin : min(end, start + begin + width)].rstrip("\r")
 
     def _position(self, offset: int) -> tuple[int, int]:
         starts = self._starts()
@@ -126,10 +136,24 @@ class Source:
         return self._line_starts
 
     def _byte_offset(self, offset: int) -> int:
+        return self._skipped_bytes + self._bytes_before(offset)
+
+    def _bytes_before(self, offset: int) -> int:
         if self.text.isascii():
             return offset
         beyond = max(0, offset - len(self.text))
-        return len(self.text[:offset].encode()) + beyond
+        mark, rest = divmod(offset - beyond, _MARK_EVERY)
+        start = mark * _MARK_EVERY
+        return self._marks()[mark] + len(self.text[start : start + rest].encode()) + beyond
+
+    def _marks(self) -> list[int]:
+        """Byte offsets of every 1,024th character, so that one offset costs no walk of the text."""
+        if self._byte_marks is None:
+            marks = [0]
+            for start in range(0, len(self.text), _MARK_EVERY):
+                marks.append(marks[-1] + len(self.text[start : start + _MARK_EVERY].encode()))
+            self._byte_marks = marks
+        return self._byte_marks
 
 
 def _decode(data: str | bytes) -> tuple[str, int | None]:

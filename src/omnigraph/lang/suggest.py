@@ -2,6 +2,10 @@
 
 from collections.abc import Iterable
 from difflib import get_close_matches
+from itertools import islice
+
+_MOST_CANDIDATES = 1_000
+"""Names compared for one suggestion; each costs some ten microseconds."""
 
 
 def nearest_names(name: str, known: Iterable[str], *, most: int = 3) -> list[str]:
@@ -15,7 +19,7 @@ def nearest_names(name: str, known: Iterable[str], *, most: int = 3) -> list[str
 
 def did_you_mean(name: str, known: Iterable[str], *, otherwise: str = "") -> str:
     """A tail for a message: the nearest names, or what exists, or nothing."""
-    names = sorted(set(known))
+    names = sorted(set(islice(known, _MOST_CANDIDATES)))
     near = nearest_names(name, names)
     if near:
         return "; did you mean " + " or ".join(f"`{candidate}`" for candidate in near) + "?"

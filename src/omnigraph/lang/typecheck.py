@@ -1,10 +1,12 @@
 """The type checker of `.gq` queries (T1 to T34)."""
 
+from contextlib import suppress
+
 from omnigraph.lang import ir
 from omnigraph.lang import query_ast as ast
 from omnigraph.lang.catalog import Catalog
 from omnigraph.lang.checked import CheckedMutation, CheckedQuery, CheckedRead, Scope
-from omnigraph.lang.diagnostics import Findings
+from omnigraph.lang.diagnostics import Findings, FindingsFull
 from omnigraph.lang.expressions import ExprChecker
 from omnigraph.lang.match_check import check_block
 from omnigraph.lang.mutation_check import check_mutation
@@ -18,7 +20,15 @@ _RESERVED_PARAMS = frozenset({ast.NOW_PARAM, ast.ANONYMOUS})
 def typecheck_query(catalog: Catalog, query: ast.Query, findings: Findings) -> CheckedQuery | None:
     """The checked query, or None when it has errors, which are then in `findings`."""
     before = len(findings)
-    scope = Scope(params={})
+    checked: CheckedQuery | None = None
+    with suppress(FindingsFull):
+        checked = _check(catalog, query, findings)
+    return checked if len(findings) == before else None
+
+
+def _check(catalog: Catalog, query: ast.Query, findings: Findings) -> CheckedQuery:
+    """The checked query; meaningful only when no finding was recorded."""
+    scope = Scope({})
     for param in query.params:
         kind, problem = _param_type(param)
         scope.params[param.name] = kind
@@ -32,7 +42,7 @@ def typecheck_query(catalog: Catalog, query: ast.Query, findings: Findings) -> C
             block = check_block(checker, body.clauses, query.extent)
             returned = check_returns(checker, body.projections)
             ordered = check_order(checker, body.order, returned, body.limit)
-            checked: CheckedQuery = CheckedRead(
+            return CheckedRead(
                 name=query.name,
                 params=typed_params,
                 block=block,
@@ -45,13 +55,12 @@ def typecheck_query(catalog: Catalog, query: ast.Query, findings: Findings) -> C
                 worst_first=ordered.worst_first,
             )
         case ast.MutationBody() as body:
-            checked = CheckedMutation(
+            return CheckedMutation(
                 name=query.name,
                 params=typed_params,
                 ops=check_mutation(checker, query.name, body.statements, query.extent),
                 used_params=frozenset(checker.scope.used_params),
             )
-    return checked if len(findings) == before else None
 
 
 def _param_type(param: ast.Param) -> tuple[PropType, str | None]:
@@ -66,7 +75,9 @@ def _param_type(param: ast.Param) -> tuple[PropType, str | None]:
             return STRING, f"a vector has 1 to {MAX_VECTOR_DIM} dimensions, not {dim}"
         return PropType(scalar=Scalar.VECTOR, vector_dim=dim, nullable=written.nullable), None
     scalar = BASE_SCALARS.get(written.name)
-    if scalar is None or dim is not None:
+    if scalar is not None and dim is not None:
+        return STRING, f"`{written.name}` takes no size"
+    if scalar is None:
         tail = did_you_mean(written.name, (*BASE_SCALARS, "Vector"), otherwise="known are")
         return STRING, f"unknown parameter type `{written.name}`{tail}"
     if written.is_list and scalar is Scalar.BLOB:

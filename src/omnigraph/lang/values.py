@@ -116,10 +116,24 @@ def to_f32(value: float) -> float:
         UnfitValue: the value rounds to infinity.
     """
     try:
-        (rounded,) = struct.unpack("<f", struct.pack("<f", value))
+        # Through F64 a long integer would be rounded twice.
+        exact = float(_round_to_24_bits(value) if isinstance(value, int) else value)
+        (rounded,) = struct.unpack("<f", struct.pack("<f", exact))
     except OverflowError as error:
-        raise UnfitValue(f"{value!r} is too large for F32") from error
+        raise UnfitValue(f"{_number(value)} is too large for F32") from error
     return float(rounded)
+
+
+def _round_to_24_bits(value: int) -> int:
+    """The nearest integer with 24 significant bits, ties to even."""
+    extra = abs(value).bit_length() - 24
+    if extra <= 0:
+        return value
+    kept, cut = divmod(abs(value), 1 << extra)
+    half = 1 << (extra - 1)
+    if cut > half or (cut == half and kept % 2):
+        kept += 1
+    return (kept << extra) * (-1 if value < 0 else 1)
 
 
 def fit_number(value: float, scalar: Scalar) -> int | float:
@@ -130,13 +144,15 @@ def fit_number(value: float, scalar: Scalar) -> int | float:
     """
     if scalar.is_integer:
         return _fit_integer(value, scalar)
-    try:
-        as_float = float(value)
-    except OverflowError as error:
-        raise UnfitValue(f"{value} is too large for {scalar}") from error
-    if not math.isfinite(as_float):
+    if not isinstance(value, int) and not math.isfinite(value):
         raise UnfitValue(f"{value} is not a finite number")
-    rounded = to_f32(as_float) if scalar is Scalar.F32 else as_float
+    if scalar is Scalar.F32:
+        rounded = to_f32(value)
+    else:
+        try:
+            rounded = float(value)
+        except OverflowError as error:
+            raise UnfitValue(f"{_number(value)} is too large for {scalar}") from error
     return rounded + 0.0  # -0.0 becomes 0.0
 
 
@@ -147,7 +163,7 @@ def _fit_integer(value: float, scalar: Scalar) -> int:
         value = int(value)
     low, high = INTEGER_RANGES[scalar]
     if not low <= value <= high:
-        raise UnfitValue(f"{value} is out of range for {scalar} ({low} to {high})")
+        raise UnfitValue(f"{_number(value)} is out of range for {scalar} ({low} to {high})")
     return value
 
 
@@ -201,8 +217,9 @@ def _read_vector(value: object, kind: PropType) -> list[float]:
                 f"part {position} of {kind}: expected a number, got {describe_json(part)}"
             )
         try:
-            finite = fit_number(part, Scalar.F64)
-            parts.append(math.copysign(to_f32(finite), part))
+            is_negative = math.copysign(1, part) < 0 if isinstance(part, float) else part < 0
+            size = abs(fit_number(part, Scalar.F32))
+            parts.append(-size if is_negative else size)
         except UnfitValue as error:
             raise UnfitValue(f"part {position} of {kind}: {error}") from error
     return parts
@@ -265,7 +282,7 @@ def describe_json(value: object) -> str:
         case bool():
             return f"boolean {str(value).lower()}"
         case int() | float():
-            return f"number {_cut(repr(value) if isinstance(value, float) else _digits(value))}"
+            return f"number {_number(value)}"
         case str():
             return f"string {_shown(value)}"
         case bytes():
@@ -310,8 +327,11 @@ def to_f32_or_inf(value: Decimal) -> float:
         return math.inf
 
 
-def _digits(value: int) -> str:
-    return str(value) if value.bit_length() < 4096 else f"of {value.bit_length():,} bits"
+def _number(value: float) -> str:
+    """A number short enough for a message; Python refuses to spell very long integers."""
+    if isinstance(value, int) and value.bit_length() > 1_000:
+        return f"of {value.bit_length():,} bits"
+    return _cut(repr(value))
 
 
 def _shown(text: str) -> str:

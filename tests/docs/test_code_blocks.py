@@ -1,0 +1,209 @@
+"""Every fenced block of the documentation is run or checked, so that no example is wrong.
+
+The language of a fence says what happens, the words after it what is expected:
+
+    pg         compiles; `error=S003,S004`: gives exactly these codes; `file=old.pg`: console blocks
+               of the page find it under this name
+    gq         compiles against the last `pg` block of the page; `schema=papers`: against the
+               sample; `clause`: the body of a `match`; `error=T6`: gives exactly these codes;
+               `lint=L202`: gives exactly these lint codes; `file=` as above
+    python     runs, all blocks of a page one after another
+    text       what the `python` block right before it prints; free anywhere else
+    console    `$ omnigraph …` runs and prints the lines that follow, if any do
+    json       parses; `descriptor`, `stored`, `plan`: is that of the last `gq` block
+    bash       names files and `make` targets that exist
+"""
+
+import contextlib
+import io
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.docs.markdown import ROOT, Block, list_pages, read_page
+
+from omnigraph.errors import SchemaInvalid
+from omnigraph.lang import Catalog, CompiledQuery, compile_query, compile_schema, lint
+
+OMNIGRAPH = Path(sys.executable).parent / "omnigraph"
+_BLOCKS = [block for page in list_pages() for block in read_page(page).blocks]
+_OPTIONS = {
+    "pg": {"error", "file"},
+    "gq": {"schema", "clause", "error", "lint", "file"},
+    "python": set[str](),
+    "text": set[str](),
+    "console": set[str](),
+    "json": {"descriptor", "stored", "plan"},
+    "bash": set[str](),
+}
+_SCHEMAS = {"papers": ROOT / "examples" / "papers" / "schema.pg"}
+_MAKE_TARGET = re.compile(r"^([a-z-]+):", re.MULTILINE)
+
+
+def blocks_in(*languages: str) -> list[object]:
+    """The blocks of some languages as parameters with their place as id."""
+    return [pytest.param(block, id=block.id) for block in _BLOCKS if block.language in languages]
+
+
+@pytest.mark.parametrize("block", [pytest.param(block, id=block.id) for block in _BLOCKS])
+def test_the_fence_is_closed_and_its_words_are_known(block: Block) -> None:
+    assert block.is_closed, "the fence is not closed"
+    assert block.language in _OPTIONS, f"nothing checks `{block.info}` blocks"
+    unknown = set(block.options) - _OPTIONS[block.language]
+    assert not unknown, f"nothing reads {unknown}"
+
+
+@pytest.mark.parametrize("block", blocks_in("pg"))
+def test_a_schema_compiles_or_gives_the_codes_it_shows(block: Block) -> None:
+    assert _schema_codes(block.text) == _listed(block, "error")
+
+
+@pytest.mark.parametrize("block", blocks_in("gq"))
+def test_a_query_compiles_or_gives_the_codes_it_shows(block: Block) -> None:
+    report = lint(_catalog_of(block), _query_text(block))
+    own = [item.code for result in report.results for item in result.diagnostics]
+    unparsed = [item.code for item in report.findings if item.severity == "error"]
+    assert sorted({*own, *unparsed}) == _listed(block, "error"), report.render()
+    if "lint" in block.options:
+        found = {item.code for item in report.findings if item.severity != "error"}
+        assert sorted(found) == _listed(block, "lint"), report.render()
+
+
+@pytest.mark.parametrize("block", blocks_in("python"))
+def test_python_runs_and_prints_the_text_below_it(
+    block: Block, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(ROOT)
+    printed = _run_python(block)
+    shown = _text_below(block)
+    if shown is not None:
+        assert printed == shown
+
+
+@pytest.mark.parametrize("block", blocks_in("console"))
+def test_a_command_prints_the_lines_below_it(block: Block, tmp_path: Path) -> None:
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    for other in read_page(block.page).blocks:
+        if "file" in other.options:
+            (tmp_path / other.options["file"]).write_text(other.text, encoding="utf-8")
+    for command, shown in _commands(block):
+        words = shlex.split(command)
+        assert words[0] == "omnigraph", f"only omnigraph is run, not {command!r}"
+        done = subprocess.run(
+            [OMNIGRAPH, *words[1:]],
+            cwd=tmp_path,
+            env=_clean_environment(),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+            timeout=50,
+        )
+        if shown:
+            assert done.stdout == shown, command
+        else:
+            assert done.returncode in (0, 1), f"{command}: {done.stdout}"
+
+
+@pytest.mark.parametrize("block", blocks_in("json"))
+def test_json_parses_and_is_what_the_query_above_gives(block: Block) -> None:
+    shown = json.loads(block.text)
+    if block.options:
+        compiled = _last_query(block)
+        found = {
+            "descriptor": compiled.operation.to_dict,
+            "stored": compiled.stored().to_dict,
+            "plan": compiled.ir.to_dict,
+        }[next(iter(block.options))]()
+        assert shown == found
+
+
+@pytest.mark.parametrize("block", blocks_in("bash"))
+def test_a_shell_block_names_what_exists(block: Block) -> None:
+    targets = set(_MAKE_TARGET.findall((ROOT / "Makefile").read_text(encoding="utf-8")))
+    for line in block.text.splitlines():
+        words = shlex.split(line, comments=True)
+        if words and words[0] == "make":
+            assert set(words[1:2]) <= targets, line
+        for word in words[:2]:
+            if "/" in word and not word.startswith("-"):
+                assert (ROOT / word).exists(), line
+
+
+def _clean_environment() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if not name.startswith("OMNIGRAPH_")}
+
+
+def _listed(block: Block, option: str) -> list[str]:
+    return sorted(filter(None, block.options.get(option, "").split(",")))
+
+
+def _schema_codes(source: str) -> list[str]:
+    try:
+        compile_schema(source)
+    except SchemaInvalid as error:
+        found = error.details["diagnostics"]
+        assert isinstance(found, list)
+        return sorted({str(item["code"]) for item in found})
+    return []
+
+
+def _before(block: Block) -> list[Block]:
+    return [other for other in read_page(block.page).blocks if other.line < block.line]
+
+
+def _catalog_of(block: Block) -> Catalog:
+    if "schema" in block.options:
+        source = _SCHEMAS[block.options["schema"]].read_text(encoding="utf-8")
+        return compile_schema(source)
+    schemas = [
+        other for other in _before(block) if other.language == "pg" and "error" not in other.options
+    ]
+    assert schemas, "no schema stands above the query; add one, or name one with `schema=`"
+    return compile_schema(schemas[-1].text)
+
+
+def _query_text(block: Block) -> str:
+    if "clause" in block.options:
+        return f"query q() {{ match {{ {block.text} }} return {{ 1 }} }}"
+    return block.text
+
+
+def _last_query(block: Block) -> CompiledQuery:
+    query = [other for other in _before(block) if other.language == "gq"][-1]
+    return compile_query(_catalog_of(query), _query_text(query))
+
+
+def _run_python(block: Block) -> str:
+    """What the block prints, after the blocks of its page above it."""
+    namespace: dict[str, object] = {"__name__": block.id}
+    printed = io.StringIO()
+    for other in (*_before(block), block):
+        if other.language == "python":
+            printed = io.StringIO()
+            with contextlib.redirect_stdout(printed):
+                exec(compile(other.text, other.id, "exec"), namespace)  # noqa: S102 - our own pages
+    return printed.getvalue()
+
+
+def _text_below(block: Block) -> str | None:
+    blocks = read_page(block.page).blocks
+    below = next((other for other in blocks if other.line > block.line), None)
+    if below is None or below.language != "text" or not below.follows_at_once:
+        return None
+    return below.text
+
+
+def _commands(block: Block) -> Iterator[tuple[str, str]]:
+    """Each command with the lines shown below it."""
+    parts = re.split(r"^\$ ", block.text, flags=re.MULTILINE)
+    assert parts[0] == "", "a console block starts with a command"
+    for part in parts[1:]:
+        command, _, shown = part.partition("\n")
+        yield command, shown
