@@ -37,7 +37,7 @@ def fit_literal(column: Scalar, op: FilterOp, value: object) -> Fitted:
     `list_contains` compares items and follows the rules of equality. Values that are no numbers
     pass unchanged: the checker has made sure that their type is the column's.
     """
-    if isinstance(value, bool) or not isinstance(value, int | float):
+    if not column.is_numeric or not isinstance(value, int | float):
         return Compare(op, value, column)
     item_op = FilterOp.EQ if op is FilterOp.LIST_CONTAINS else op
     fitted = (

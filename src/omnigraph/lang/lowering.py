@@ -191,29 +191,28 @@ class _Lowering:
 
 def _push_down(ops: list[ir.Op], outer: _Bound) -> list[ir.Op]:
     """Move each filter on one node variable to the operator that introduces the variable."""
-    home = {
-        op.var if isinstance(op, ir.NodeScan) else op.dst_var: position
-        for position, op in enumerate(ops)
+    homes = {
+        op.var if isinstance(op, ir.NodeScan) else op.dst_var
+        for op in ops
         if isinstance(op, ir.NodeScan | ir.Expand)
     }
-    out: list[ir.Op | None] = list(ops)
-    for position, op in enumerate(ops):
-        if not isinstance(op, ir.Where):
-            continue
-        variables = variables_of([op.filter])
-        if len(variables) != 1:
-            continue
-        (var,) = variables
-        at = home.get(var)
-        if at is None or var in outer:
-            continue
-        match out[at]:
-            case ir.NodeScan() as scan:
-                out[at] = replace(scan, filters=(*scan.filters, op.filter))
-                out[position] = None
-            case ir.Expand() as expand:
-                out[at] = replace(expand, dst_filters=(*expand.dst_filters, op.filter))
-                out[position] = None
-            case _:
-                continue
-    return [op for op in out if op is not None]
+    moved: dict[str, list[ir.Filter]] = {}
+    kept: list[ir.Op] = []
+    for op in ops:
+        variables = variables_of([op.filter]) if isinstance(op, ir.Where) else set()
+        var = next(iter(variables)) if len(variables) == 1 else None
+        if isinstance(op, ir.Where) and var in homes and var not in outer:
+            moved.setdefault(var, []).append(op.filter)
+        else:
+            kept.append(op)
+    return [_with_filters(op, moved) for op in kept]
+
+
+def _with_filters(op: ir.Op, moved: Mapping[str, list[ir.Filter]]) -> ir.Op:
+    match op:
+        case ir.NodeScan() if op.var in moved:
+            return replace(op, filters=(*op.filters, *moved[op.var]))
+        case ir.Expand() if op.dst_var in moved:
+            return replace(op, dst_filters=(*op.dst_filters, *moved[op.dst_var]))
+        case _:
+            return op

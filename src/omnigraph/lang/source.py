@@ -73,6 +73,14 @@ class Source:
         Raises:
             SourceUnreadable: not UTF-8, or larger than `MAX_SOURCE_BYTES`.
         """
+        size_bytes = len(data) if isinstance(data, bytes) or data.isascii() else _size_bytes(data)
+        if size_bytes > MAX_SOURCE_BYTES:
+            raise SourceUnreadable(
+                f"the source has {size_bytes:,} bytes; the limit is {MAX_SOURCE_BYTES:,}; "
+                "split it into several files",
+                cls("", path),
+                (0, 0),
+            )
         text, broken_at = _decode(data)
         source = cls(text.removeprefix("\ufeff"), path)
         source._skipped_bytes = _BOM_BYTES if text.startswith("\ufeff") else 0
@@ -81,14 +89,6 @@ class Source:
                 f"the source is not valid UTF-8 (byte {broken_at}); save the file as UTF-8",
                 source,
                 (len(source.text), len(source.text)),
-            )
-        size_bytes = len(data) if isinstance(data, bytes) else _size_bytes(text)
-        if size_bytes > MAX_SOURCE_BYTES:
-            raise SourceUnreadable(
-                f"the source has {size_bytes:,} bytes; the limit is {MAX_SOURCE_BYTES:,}; "
-                "split it into several files",
-                source,
-                (0, 0),
             )
         return source
 
@@ -171,4 +171,5 @@ def _decode(data: str | bytes) -> tuple[str, int | None]:
 
 
 def _size_bytes(text: str) -> int:
-    return len(text) if text.isascii() else len(text.encode())
+    """Size in UTF-8; what cannot be encoded counts as one byte each and is refused later."""
+    return len(text.encode(errors="replace"))

@@ -99,9 +99,16 @@ def format_datetime(at_ms: int) -> str:
 
 
 def datetime_ms(moment: datetime) -> int:
-    """Milliseconds since the epoch; a moment without a zone is taken as UTC."""
-    aware = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
-    return (aware - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1)
+    """Milliseconds since the epoch; a moment without a zone is taken as UTC.
+
+    Raises:
+        UnfitValue: outside the years 0001 to 9999 in UTC.
+    """
+    local = moment.replace(tzinfo=UTC) - datetime(1970, 1, 1, tzinfo=UTC)
+    at_ms = (local - (moment.utcoffset() or timedelta())) // timedelta(milliseconds=1)
+    if not _MIN_MS <= at_ms <= _MAX_MS:
+        raise UnfitValue(f"{moment} lies outside the years 0001 to 9999 in UTC")
+    return at_ms
 
 
 def date_days(day: date) -> int:
