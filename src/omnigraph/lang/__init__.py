@@ -3,7 +3,7 @@
 Pure: no I/O, no storage, no engine. What is listed in `__all__` is for the layers above.
 """
 
-from omnigraph.lang.accepted import AcceptedSchema, accept_schema
+from omnigraph.lang.accepted import AcceptedSchema, accept_schema, restore_schema
 from omnigraph.lang.catalog import Catalog, EdgeType, NodeType, Property
 from omnigraph.lang.compiler import (
     CompiledQuery,
@@ -56,6 +56,7 @@ __all__ = [
     "parse_query_file",
     "plan_migration",
     "render_key",
+    "restore_schema",
     "select_query",
     "stored_query",
     "typecheck_query",

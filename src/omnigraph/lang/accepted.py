@@ -5,10 +5,12 @@ indexes. A rename keeps ids and columns. A dropped name that comes back is a new
 with a new id; its column gets a new name if the old one is still in the table.
 """
 
+import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import TypeVar
+from functools import cached_property
+from typing import Any, TypeVar
 
 from omnigraph.lang.catalog import Catalog, EdgeType, NodeType, Property
 from omnigraph.lang.renames import match_names
@@ -26,8 +28,19 @@ class AcceptedSchema:
     retired_columns: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
     """By type id: columns of softly dropped properties, which are still in the table."""
 
+    @cached_property
+    def schema_hash(self) -> str:
+        """SHA-256 over the meaning, the ids and the retired columns.
+
+        Two accepted schemas of one hash are the same in every respect but the counters, so what is
+        stored under a hash is written once.
+        """
+        retired = {str(key): sorted(value) for key, value in self.retired_columns.items()}
+        parts = (self.catalog.canonical_json(), json.dumps(retired, sort_keys=True))
+        return hashlib.sha256("\n".join(parts).encode()).hexdigest()
+
     def ids_json(self) -> str:
-        """The ids as canonical JSON: with the schema source, everything needed to read it back."""
+        """The ids as canonical JSON; `restore_schema` reads them back beside the source."""
         types = {
             f"{kind}:{name}": {
                 "type_id": item.type_id,
@@ -82,6 +95,46 @@ def accept_schema(desired: Catalog, previous: AcceptedSchema | None = None) -> A
     )
 
 
+def restore_schema(catalog: Catalog, ids_json: str) -> AcceptedSchema:
+    """The accepted schema of a source's catalog and the ids that `ids_json` wrote for it.
+
+    Raises:
+        KeyError: the ids are not those of this source.
+    """
+    ids = json.loads(ids_json)
+    return AcceptedSchema(
+        catalog=Catalog(
+            node_types={
+                name: _ordered_key(_with_ids(item, ids["types"][f"node:{name}"]))
+                for name, item in catalog.node_types.items()
+            },
+            edge_types={
+                name: _with_ids(item, ids["types"][f"edge:{name}"])
+                for name, item in catalog.edge_types.items()
+            },
+            interfaces=catalog.interfaces,
+        ),
+        next_type_id=ids["next_type_id"],
+        next_property_id=ids["next_property_id"],
+        retired_columns={int(key): tuple(value) for key, value in ids["retired_columns"].items()},
+    )
+
+
+# Any: the JSON that `ids_json` wrote.
+def _with_ids(item: _Type, ids: dict[str, Any]) -> _Type:
+    properties = {
+        name: replace(
+            found,
+            property_id=ids["properties"][name]["property_id"],
+            column=ids["properties"][name]["column"],
+        )
+        for name, found in item.properties.items()
+    }
+    return replace(
+        item, properties=properties, type_id=ids["type_id"], incarnation=ids["incarnation"]
+    )
+
+
 def _ordered_key(node: NodeType) -> NodeType:
     """Key members by stable id, so that a rename changes no node id."""
     if node.key is None:
@@ -123,7 +176,10 @@ class _Minter:
         dropped = tuple(old[name].column or name for name in names.dropped)
         if dropped:
             self.retired[type_id] = (*self.retired.get(type_id, ()), *dropped)
-        taken = {*self.retired.get(type_id, ()), *(item.column for item in before.values())}
+        taken = {
+            *self.retired.get(type_id, ()),
+            *(item.column for item in before.values() if item.column is not None),
+        }
         out: dict[str, Property] = {}
         for name, item in new.items():
             kept = before.get(name)
@@ -132,7 +188,15 @@ class _Minter:
                 continue
             number = self.next_property_id
             self.next_property_id += 1
-            column = f"{name}__{number}" if name in taken else name
+            column = _free_column(name, number, taken)
             taken.add(column)
             out[name] = replace(item, property_id=number, column=column)
         return out
+
+
+def _free_column(name: str, number: int, taken: set[str]) -> str:
+    """The property's name, else with its id; a property may itself be called like that."""
+    column = name
+    while column in taken:
+        column = f"{column}__{number}"
+    return column

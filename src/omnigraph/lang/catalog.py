@@ -292,9 +292,9 @@ def canonical(described: dict[str, object]) -> dict[str, object]:
     """A described type reduced to its meaning: lists in order, what says nothing left out.
 
     `@index` is a wish for each member by itself, so only the members count. `@rename_from` tells
-    the migration planner about the past and is no part of what is declared.
-    The order of a key's members is that of their stable ids, which the properties carry, so it
-    needs no place of its own here.
+    the migration planner about the past and is no part of what is declared. `@default` counts as
+    the value that it gives, which stands beside it. The order of a key's members is that of their
+    stable ids, which the properties carry, so it needs no place of its own here.
     """
     out = dict(described)
     for name in ("unique", "indexes", "ranges", "checks", "implements", "blob_properties", "key"):
@@ -308,17 +308,17 @@ def canonical(described: dict[str, object]) -> dict[str, object]:
     properties = out["properties"]
     if isinstance(properties, list):
         out["properties"] = sorted(
-            (_without_rename(item) for item in properties),
+            (_without_spelling(item) for item in properties),
             key=lambda item: (item.get("property_id", 0), item["name"]),
         )
-    return _without_rename(out)
+    return _without_spelling(out)
 
 
 # Any: JSON objects whose members the callers know.
-def _without_rename(described: dict[str, Any]) -> dict[str, Any]:
+def _without_spelling(described: dict[str, Any]) -> dict[str, Any]:
     annotations = described.get("annotations", {})
-    if "rename_from" not in annotations:
-        return described
-    kept = {name: value for name, value in annotations.items() if name != "rename_from"}
+    kept = {
+        name: value for name, value in annotations.items() if name not in ("rename_from", "default")
+    }
     rest = {name: value for name, value in described.items() if name != "annotations"}
     return rest | ({"annotations": kept} if kept else {})

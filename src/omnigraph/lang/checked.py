@@ -5,6 +5,7 @@ Names are resolved and expressions are already IR; what is left to lowering is t
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from enum import StrEnum
 
 from omnigraph.lang import ir
 from omnigraph.lang.source import Extent
@@ -88,6 +89,14 @@ class CheckedMutation:
 CheckedQuery = CheckedRead | CheckedMutation
 
 
+class Context(StrEnum):
+    """Where an expression stands."""
+
+    MATCH = "match"
+    RETURN = "return"
+    ORDER = "order"
+
+
 @dataclass(frozen=True, slots=True)
 class Typed:
     """An expression and its type."""
@@ -102,7 +111,7 @@ class Scope:
     Names are looked up from the inside out, at most `MAX_NESTING` levels.
     """
 
-    __slots__ = ("_edges", "_nodes", "_outer", "broken", "mentioned", "params", "used_params")
+    __slots__ = ("_broken", "_edges", "_nodes", "_outer", "mentioned", "params", "used_params")
 
     def __init__(self, params: dict[str, PropType], outer: "Scope | None" = None) -> None:
         self.params = params
@@ -112,8 +121,7 @@ class Scope:
         self.mentioned: set[str] = set()
         """Outer names that this clause list mentions."""
         self.used_params: set[str] = set() if outer is None else outer.used_params
-        self.broken: set[str] = set() if outer is None else outer.broken
-        """Names whose own clause has an error; uses of them are not reported again."""
+        self._broken: set[str] = set()
 
     def child(self) -> "Scope":
         """A scope for an inner clause list: sees everything, adds for itself only."""
@@ -148,12 +156,20 @@ class Scope:
         """Note the use of a variable, if it is bound outside, be it badly."""
         is_own = name in self._nodes or name in self._edges
         is_outer = self._outer is not None and self._outer.is_bound(name)
-        if name in self.broken or (is_outer and not is_own):
+        if self.is_broken(name) or (is_outer and not is_own):
             self.mentioned.add(name)
 
     def is_bound(self, name: str) -> bool:
         """The name is a node or edge variable."""
         return self.node(name) is not None or self.edge(name) is not None
+
+    def mark_broken(self, *names: str) -> None:
+        """Note names whose own clause has an error; uses of them are not reported again."""
+        self._broken.update(names)
+
+    def is_broken(self, name: str) -> bool:
+        """The clause that should bind the name has an error."""
+        return name in self._broken or (self._outer is not None and self._outer.is_broken(name))
 
     def names(self) -> Iterator[str]:
         """Everything a `$name` may refer to, innermost first."""

@@ -4,13 +4,12 @@ A check that fails records its finding and yields None, so one mistake is report
 """
 
 from dataclasses import dataclass, field
-from enum import StrEnum
 from typing import assert_never
 
 from omnigraph.lang import ir
 from omnigraph.lang import query_ast as ast
 from omnigraph.lang.catalog import Catalog
-from omnigraph.lang.checked import Scope, SearchUse, Typed
+from omnigraph.lang.checked import Context, Scope, SearchUse, Typed
 from omnigraph.lang.diagnostics import Findings
 from omnigraph.lang.query_printer import print_expr
 from omnigraph.lang.search_calls import check_search
@@ -30,14 +29,6 @@ COMPARE_OPS = {
 }
 
 
-class Context(StrEnum):
-    """Where an expression stands."""
-
-    MATCH = "match"
-    RETURN = "return"
-    ORDER = "order"
-
-
 @dataclass(slots=True, kw_only=True)
 class ExprChecker:
     """Checks expressions of one query; `scope` and `context` change as the check moves on."""
@@ -46,7 +37,8 @@ class ExprChecker:
     findings: Findings
     scope: Scope
     context: Context = Context.MATCH
-    aliases: dict[str, Typed] = field(default_factory=dict)
+    aliases: dict[str, Typed | None] = field(default_factory=dict)
+    """Projections by alias; None for one that has an error."""
     searches: list[SearchUse] = field(default_factory=list)
 
     def report(self, code: str, reason: str, detail: str, extent: Extent) -> None:
@@ -92,7 +84,7 @@ class ExprChecker:
     def param(self, name: str) -> Typed | None:
         """The parameter, noted as used; None when its own declaration is wrong."""
         self.scope.used_params.add(name)
-        if name in self.scope.broken:
+        if self.scope.is_broken(name):
             return None
         kind = self.scope.params[name]
         return Typed(ir.Param(name, kind), kind)
@@ -112,7 +104,7 @@ class ExprChecker:
 
     def unbound(self, name: str, extent: Extent) -> None:
         """Report a variable that nothing binds."""
-        if name in self.scope.broken:
+        if self.scope.is_broken(name):
             return
         if name == ast.ANONYMOUS:
             detail = "`$_` binds nothing and cannot be read; give the variable a name"
@@ -144,7 +136,7 @@ class ExprChecker:
             type_name, properties = node, self.catalog.node_types[node].properties
         elif edge is not None:
             type_name, properties = edge, self.catalog.edge_types[edge].properties
-        elif expr.var in self.scope.broken:
+        elif self.scope.is_broken(expr.var):
             return None
         elif expr.var in self.scope.params:
             self.report(
@@ -183,8 +175,7 @@ class ExprChecker:
                 expr.extent,
             )
             return None
-        found = self.aliases.get(expr.name)
-        if found is None:
+        if expr.name not in self.aliases:
             tail = did_you_mean(expr.name, self.aliases, otherwise="aliases are")
             self.report(
                 "T30",
@@ -192,7 +183,30 @@ class ExprChecker:
                 f"unknown alias `{expr.name}`{tail or '; give a column one with `as`'}",
                 expr.extent,
             )
-        return found
+        return self.aliases.get(expr.name)
+
+    def check_value(self, value: ast.Value) -> Typed | None:
+        """A literal, a declared parameter or `now()`: what a match or a mutation takes."""
+        match value:
+            case ast.Var() if value.name in self.scope.params:
+                return self.param(value.name)
+            case ast.Var():
+                known = (f"${name}" for name in self.scope.params)
+                tail = did_you_mean(f"${value.name}", known, otherwise="declared are")
+                self.report(
+                    "T14",
+                    "not_a_parameter",
+                    f"`${value.name}` is no declared parameter; a value here is a literal, a "
+                    f"parameter or `now()`{tail}",
+                    value.extent,
+                )
+                return None
+            case ast.Call():
+                return NOW
+            case ast.ListLit():
+                return self.check_list(value)
+            case _:
+                return scalar_literal(value)
 
     def check_list(self, expr: ast.ListLit) -> Typed | None:
         """A list of scalars of one kind; integers and floats may mix."""
@@ -354,7 +368,9 @@ class ExprChecker:
     def incomparable(self, op: ast.CompareOp, left: Typed, right: Typed, extent: Extent) -> None:
         """Report operands that `op` cannot take."""
         hint = ""
-        if left.type.is_list or right.type.is_list:
+        if op is ast.CompareOp.CONTAINS and left.type.is_list:
+            hint = f"; its items are {left.type.item.as_nullable(nullable=False)}"
+        elif left.type.is_list or right.type.is_list:
             hint = "; test a list with `contains`"
         elif Scalar.VECTOR in (left.type.scalar, right.type.scalar):
             hint = "; rank vectors with `nearest`"

@@ -161,8 +161,8 @@ def _is_shallow(text: str, language: Language, findings: Findings) -> bool:
 def _declaration_starts(language: Language, text: str) -> list[int]:
     return [
         match.start()
-        for match in language.declaration.finditer(text, 1)
-        if match["declaration"] is not None
+        for match in language.declaration.finditer(text)
+        if match["declaration"] is not None and match.start() > 0
     ]
 
 

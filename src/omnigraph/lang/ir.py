@@ -246,7 +246,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueryIR:
-    """A read query."""
+    """A read query: `ops` in order, starting from one row that binds nothing."""
 
     name: str
     params: tuple[Param, ...]

@@ -317,7 +317,7 @@ def _query_notes(catalog: Catalog, item: CompiledQuery, source: Source) -> Itera
             severity=Severity.WARNING,
             code="L205",
             message=f"query `{item.query.name}`: nothing connects "
-            f"{join_names(f'${root}' for root in roots)}: every combination is built",
+            f"{join_names(f'${root.split()[0]}' for root in roots)}: every combination is built",
             query_names=names,
             span=source.span(block.extent),
         )
@@ -327,8 +327,9 @@ def _cross_products(block: Block, outer: frozenset[str]) -> Iterator[tuple[list[
     """Clause lists whose variables fall apart, with one variable of each part."""
     groups = Groups()
     names = [node.var for node in block.nodes]
-    for walk in block.walks:
+    for position, walk in enumerate(block.walks):
         ends = [name for name in (walk.left, walk.right) if name != ast.ANONYMOUS]
+        ends = ends or [f"{ast.ANONYMOUS} {walk.edge} {position}"]
         names += ends
         groups.join_all([*ends, *([walk.edge_var] if walk.edge_var else ())])
     for item in block.filters:

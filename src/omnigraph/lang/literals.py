@@ -99,6 +99,6 @@ def _fit_float(column: Scalar, op: FilterOp, value: float) -> Fitted:
     if column is Scalar.F64 or op not in (FilterOp.EQ, FilterOp.NE):
         return Compare(op, as_f64, Scalar.F64)
     try:
-        return Compare(op, to_f32(as_f64), Scalar.F32)
+        return Compare(op, to_f32(value), Scalar.F32)
     except UnfitValue:
         return _beyond(op, above=value > 0)

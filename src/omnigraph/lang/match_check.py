@@ -12,7 +12,7 @@ from omnigraph.lang import query_ast as ast
 from omnigraph.lang.catalog import EdgeType
 from omnigraph.lang.checked import Block, BoundNode, Scope, Typed, Walk
 from omnigraph.lang.diagnostics import join_names
-from omnigraph.lang.expressions import NOW, ExprChecker, scalar_literal
+from omnigraph.lang.expressions import ExprChecker
 from omnigraph.lang.source import Extent
 from omnigraph.lang.suggest import did_you_mean
 from omnigraph.lang.types import BOOL
@@ -89,7 +89,7 @@ class _BlockChecker:
             self.scope.bind_node(var, clause.type_name)
             self.bound.setdefault(var, clause.type_name)
             return
-        self.scope.broken.add(var)
+        self.scope.mark_broken(var)
 
     def binding_problem(self, clause: ast.Binding) -> tuple[str, str] | None:
         """Reason and text of T25, when the variable cannot be bound to the type."""
@@ -129,7 +129,7 @@ class _BlockChecker:
             return
         properties = self.checker.catalog.node_types[type_name].properties
         for item in clause.matches:
-            value = self.value(item.value)
+            value = self.checker.check_value(item.value)
             found = properties.get(item.property)
             if found is None:
                 self.report(
@@ -166,21 +166,6 @@ class _BlockChecker:
         if self.checker.in_enum(kind, value, item.extent):
             op = ir.FilterOp.LIST_CONTAINS if is_member else ir.FilterOp.EQ
             self.matches.setdefault(var, []).append(ir.Filter(column.expr, op, value.expr))
-
-    def value(self, value: ast.Value) -> Typed | None:
-        """A literal, a declared parameter or `now()`."""
-        match value:
-            case ast.Var():
-                if value.name in self.scope.params:
-                    return self.checker.param(value.name)
-                report_not_a_parameter(self.checker, value)
-                return None
-            case ast.Call():
-                return NOW
-            case ast.ListLit():
-                return self.checker.check_list(value)
-            case _:
-                return scalar_literal(value)
 
     def compare(self, clause: ast.Comparison) -> None:
         found = self.checker.check_comparison(clause.left, clause.op, clause.right, clause.extent)
@@ -229,7 +214,7 @@ class _BlockChecker:
             direction = self.direction(clause, edge)
         if edge is None or direction is None:
             names = {clause.left, clause.right, clause.edge_var or clause.left}
-            self.scope.broken |= names - {ast.ANONYMOUS}
+            self.scope.mark_broken(*(names - {ast.ANONYMOUS}))
             return
         left_type, right_type = edge.from_type, edge.to_type
         if direction is ir.ExpandDirection.IN:
@@ -379,19 +364,6 @@ class _BlockChecker:
             f"`{edge.from_type}` to `{edge.to_type}`",
             extent,
         )
-
-
-def report_not_a_parameter(checker: ExprChecker, value: ast.Var) -> None:
-    """Report a value that names something other than a declared parameter."""
-    known = [f"${name}" for name in checker.scope.params]
-    tail = did_you_mean(f"${value.name}", known, otherwise="declared are")
-    checker.report(
-        "T14",
-        "not_a_parameter",
-        f"`${value.name}` is no declared parameter; a value here is a literal, a parameter or "
-        f"`now()`{tail}",
-        value.extent,
-    )
 
 
 def variables_of(clauses: Iterable[ir.Filter]) -> set[str]:

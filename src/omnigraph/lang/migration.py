@@ -5,6 +5,7 @@ every refused or risky one, a diagnostic with a stable OG code. A plan with an e
 a whole.
 """
 
+import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
@@ -247,8 +248,9 @@ class _Planner:
         for name in names.dropped:
             is_vector = old.properties[name].type.scalar is Scalar.VECTOR
             code = "OG-DS-105" if is_vector else "OG-DS-104"
-            what = f"property `{new.name}.{name}`"
-            self.drop(StepKind.DROP_PROPERTY, code, rows, what, entity, new.name, name)
+            # Drops run before renames, so the type still has its old name.
+            what = f"property `{old.name}.{name}`"
+            self.drop(StepKind.DROP_PROPERTY, code, rows, what, entity, old.name, name)
         for name in names.added:
             self.add_property(entity, new.name, new.properties[name], rows)
         for before, after in names.pairs:
@@ -337,9 +339,8 @@ class _Planner:
         after: frozenset[_Constraint],
     ) -> None:
         for constraint in before - after:
-            # A constraint over a dropped property goes with it.
-            gone = {name for name in _constrained(constraint) if name not in _columns(new)}
-            if not gone:
+            # A constraint over dropped properties alone goes with them.
+            if not _constrained(constraint) or _constrained(constraint) & _columns(new):
                 self.drop_constraint(entity, new.name, constraint)
         for constraint in after - before:
             is_implied = any(_implies(other, constraint) for other in before)
@@ -407,16 +408,20 @@ def _same(old: InterfaceType, new: InterfaceType) -> bool:
     return canonical(old.describe()) == canonical(new.describe())
 
 
-def _metadata(item: NodeType | EdgeType | Property) -> dict[str, object]:
-    """What may change without touching rows: annotations and the default."""
+def _metadata(item: NodeType | EdgeType | Property) -> str:
+    """What may change without touching rows, as JSON text: annotations and the default.
+
+    Text, because Python takes `1`, `1.0` and `true` as equal and the schema hash does not.
+    """
     out: dict[str, object] = {
         name: value.to_json()
         for name, value in item.annotations.items()
-        if name not in ("rename_from", "embed")
+        if name not in ("rename_from", "embed", "default")
     }
     if isinstance(item, Property):
         out["@embed"] = "embed" in item.annotations
-    return out
+        out["@default"] = None if item.default is None else [item.default.value]
+    return json.dumps(out, sort_keys=True)
 
 
 def _columns(item: NodeType | EdgeType) -> set[str]:
@@ -462,11 +467,12 @@ def _current(name: str, names: Renames | None) -> str:
     return name if names is None else names.current(name)
 
 
-def _constrained(constraint: _Constraint) -> tuple[str, ...]:
+def _constrained(constraint: _Constraint) -> set[str]:
+    """The properties that a constraint is about; none for a cardinality."""
     word, name, args = constraint
     if name is not None:
-        return (name,)
-    return tuple(str(arg) for arg in args) if word == "unique" else ()
+        return {name}
+    return {str(arg) for arg in args} if word == "unique" else set()
 
 
 def _implies(old: _Constraint, new: _Constraint) -> bool:

@@ -11,8 +11,7 @@ from omnigraph.lang import query_ast as ast
 from omnigraph.lang.catalog import EdgeType, NodeType
 from omnigraph.lang.checked import Typed
 from omnigraph.lang.diagnostics import join_names
-from omnigraph.lang.expressions import COMPARE_OPS, NOW, ExprChecker, scalar_literal
-from omnigraph.lang.match_check import report_not_a_parameter
+from omnigraph.lang.expressions import COMPARE_OPS, NOW, ExprChecker
 from omnigraph.lang.query_printer import print_expr
 from omnigraph.lang.source import Extent
 from omnigraph.lang.suggest import did_you_mean
@@ -112,7 +111,10 @@ def _check_insert(
         return None
     assignments = _check_assignments(checker, statement.assignments, target)
     given = {item.property for item in statement.assignments}
-    missing = [name for name in _required(target, given) if name not in given]
+    texts = {
+        item.property for item in statement.assignments if not isinstance(item.value, ast.NullLit)
+    }
+    missing = [name for name in _required(target, texts) if name not in given]
     if missing:
         checker.report(
             "T12",
@@ -124,14 +126,14 @@ def _check_insert(
     return ir.Insert(kind=target.kind, type=target.name, assignments=assignments)
 
 
-def _required(target: _Target, given: set[str]) -> list[str]:
-    """Names that an insert must give; an `@embed` vector is filled when its source is given."""
+def _required(target: _Target, texts: set[str]) -> list[str]:
+    """Names that an insert must give; an `@embed` vector is filled when its source has a text."""
     required = list(_ENDPOINTS) if target.kind is ir.EntityKind.EDGE else []
     embeds = target.type.embeds if isinstance(target.type, NodeType) else {}
     for name, item in target.type.properties.items():
         source = embeds[name].source if name in embeds else None
         has_text = source is not None and (
-            source in given or target.type.properties[source].default is not None
+            source in texts or target.type.properties[source].default is not None
         )
         if item.must_be_given and not has_text:
             required.append(name)
@@ -183,7 +185,7 @@ def _check_assignments(
             )
         seen.add(item.property)
         kind = target.settable.get(item.property)
-        value = None if isinstance(item.value, ast.NullLit) else _value(checker, item.value)
+        value = None if isinstance(item.value, ast.NullLit) else checker.check_value(item.value)
         if kind is None:
             _report_unknown(checker, item.property, target, item.extent)
             continue
@@ -233,22 +235,6 @@ def _assigned(
             given = f"`{print_expr(item.value)}` of type {param.type}"
             _unfit(checker, item, kind, target, given, code)
     return None
-
-
-def _value(checker: ExprChecker, value: ast.Value) -> Typed | None:
-    """A literal, a declared parameter or `now()`."""
-    match value:
-        case ast.Var():
-            if value.name in checker.scope.params:
-                return checker.param(value.name)
-            report_not_a_parameter(checker, value)
-            return None
-        case ast.Call():
-            return NOW
-        case ast.ListLit():
-            return checker.check_list(value)
-        case _:
-            return scalar_literal(value)
 
 
 def _fit_literal(
@@ -308,7 +294,7 @@ def _check_predicate(
     checker: ExprChecker, predicate: ast.Predicate, target: _Target
 ) -> ir.Pred | None:
     kind = target.settable.get(predicate.property)
-    value = _value(checker, predicate.value)
+    value = checker.check_value(predicate.value)
     if kind is None:
         _report_unknown(checker, predicate.property, target, predicate.extent)
         return None

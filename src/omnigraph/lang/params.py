@@ -90,7 +90,12 @@ def _bind(name: str, given: Mapping[str, object], kind: PropType) -> object:
 
 
 def _plain(value: object) -> object:
-    """NumPy and Arrow values as Python ones, without importing either."""
+    """NumPy, Arrow and pandas values as Python ones, without importing any of them."""
+    if isinstance(value, datetime) and value != value:  # only NaT differs from itself
+        return None
+    if str(getattr(value, "dtype", "")) == "datetime64[ns]":
+        # In nanoseconds NumPy gives plain numbers, in milliseconds date-times.
+        value = value.astype("datetime64[ms]")  # type: ignore[attr-defined]  # it has a dtype
     for method in ("as_py", "to_pylist", "tolist"):
         convert = getattr(value, method, None)
         if callable(convert):
@@ -100,7 +105,7 @@ def _plain(value: object) -> object:
 
 def _python_value(value: object, kind: PropType) -> object:
     """Dates and date-times as the text that JSON would carry."""
-    if kind.is_list and isinstance(value, list):
+    if (kind.is_list or kind.scalar is Scalar.VECTOR) and isinstance(value, list):
         return [_python_scalar(_plain(item), kind.scalar) for item in value]
     return _python_scalar(value, kind.scalar)
 

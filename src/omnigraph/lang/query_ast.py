@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from omnigraph.lang.source import Extent
-from omnigraph.lang.types import PropType
 
 ANONYMOUS = "_"
 """Name of the variable that matches anything and binds nothing."""
@@ -372,11 +371,3 @@ class Query:
     def is_mutation(self) -> bool:
         """True for inserts, updates and deletes."""
         return isinstance(self.body, MutationBody)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TypedParam:
-    """A parameter with its checked type."""
-
-    name: str
-    type: PropType

@@ -172,7 +172,7 @@ class _Builder:
 
     def traversal(self, tree: Node) -> ast.Traversal:
         variables = [token for token in child_tokens(tree) if token.type == "VAR"]
-        words = [token for token in child_tokens(tree) if token.type == "NAME"]
+        words = [token for token in child_tokens(tree) if token.type != "VAR"]
         min_hops, max_hops, undirected = 1, 1, False
         open_bound = False
         for child in child_trees(tree):

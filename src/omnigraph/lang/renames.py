@@ -34,17 +34,17 @@ _Declared = Mapping[str, Property] | Mapping[str, NodeType] | Mapping[str, EdgeT
 def match_names(old: _Declared, new: _Declared) -> Renames:
     """Match declarations of one kind by name and by `@rename_from`.
 
-    An annotation left in the source after its rename was applied (its name exists, its source does
-    not) asks for nothing.
+    An annotation left in the source after its rename was applied asks for nothing: the name exists
+    and either its source does not, or the accepted declaration carries the same annotation.
     """
     pairs: dict[str, str] = {}
     refused: list[tuple[str, str]] = []
     for name, item in new.items():
-        note = item.annotations.get("rename_from")
-        source = None if note is None else str(note.value)
+        source = _source(item)
         if name in old:
             pairs[name] = name
-            if source in old and source != name:
+            is_new = _source(old[name]) != source
+            if is_new and source in old and source != name:
                 refused.append(
                     (name, f"cannot be renamed from `{source}`: `{name}` exists already")
                 )
@@ -62,6 +62,11 @@ def match_names(old: _Declared, new: _Declared) -> Renames:
         refused=tuple(refused),
         _current=pairs,
     )
+
+
+def _source(item: Property | NodeType | EdgeType) -> str | None:
+    note = item.annotations.get("rename_from")
+    return None if note is None else str(note.value)
 
 
 def _rename_problem(

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from omnigraph.lang import ir
 from omnigraph.lang import query_ast as ast
-from omnigraph.lang.checked import Typed
-from omnigraph.lang.expressions import Context, ExprChecker
+from omnigraph.lang.checked import Context, Typed
+from omnigraph.lang.expressions import ExprChecker
 from omnigraph.lang.query_printer import print_expr
 from omnigraph.lang.source import Extent
 
@@ -51,8 +51,8 @@ def check_returns(checker: ExprChecker, projections: Sequence[ast.Projection]) -
         names.add(name)
         if found is not None:
             typed.append((item, found))
-            if item.alias is not None:
-                checker.aliases.setdefault(item.alias, found)
+        if item.alias is not None:
+            checker.aliases.setdefault(item.alias, found)
     _check_groups(checker, typed)
     column_of: dict[ir.Expr, str] = {}
     for item, found in typed:
@@ -123,7 +123,7 @@ def _is_available(
     checker: ExprChecker, item: ast.Ordering, typed: Typed, returned: Returned
 ) -> bool:
     """False, with a finding, when rows cannot be sorted by the expression."""
-    if typed.type.is_list or not typed.type.is_plain:
+    if not typed.type.is_plain:
         checker.report(
             "T7",
             "incomparable",

@@ -103,6 +103,7 @@ class _Reader:
     findings: Findings
     out: Constraints = field(default_factory=Constraints)
     seen: set[tuple[str, frozenset[str]]] = field(default_factory=set)
+    keys: int = 0
 
     def read(self, constraint: ast.Constraint) -> None:
         if not self.names_exist(constraint):
@@ -153,7 +154,8 @@ class _Reader:
         return not unknown and not repeated
 
     def read_key(self, constraint: ast.KeyConstraint) -> None:
-        if self.out.key is not None:
+        self.keys += 1
+        if self.keys > 1:
             self.findings.add(
                 "S011",
                 "key_repeated",

@@ -4,8 +4,9 @@ from typing import TYPE_CHECKING
 
 from omnigraph.lang import ir
 from omnigraph.lang import query_ast as ast
-from omnigraph.lang.checked import SearchUse, Typed
+from omnigraph.lang.checked import Context, SearchUse, Typed
 from omnigraph.lang.types import BOOL, F64, PropType, Scalar
+from omnigraph.lang.values import UnfitValue, read_vector
 
 if TYPE_CHECKING:
     from omnigraph.lang.expressions import ExprChecker
@@ -123,10 +124,11 @@ def _query_vector(query: ir.Param | ir.Lit, field: PropType) -> ir.Param | ir.Li
         case ir.Param(type=kind) if kind.scalar is Scalar.VECTOR:
             return query if kind.vector_dim == field.vector_dim else None
         case ir.Lit(value=tuple() as parts, type=kind) if kind.is_list and kind.scalar.is_numeric:
-            if len(parts) != field.vector_dim:
-                return None
             vector = PropType(scalar=Scalar.VECTOR, vector_dim=field.vector_dim)
-            return ir.Lit(tuple(float(part) for part in parts), vector)
+            try:
+                return ir.Lit(tuple(read_vector(parts, vector)), vector)
+            except UnfitValue:
+                return None
     return None
 
 
@@ -137,7 +139,7 @@ def _given(query: ir.Param | ir.Lit) -> str:
 
 
 def _check_rrf(checker: "ExprChecker", expr: ast.Call) -> Typed | None:
-    if checker.context == "match":
+    if checker.context is Context.MATCH:
         checker.report(
             "T31",
             "search_misplaced",

@@ -34,7 +34,7 @@ def _check(catalog: Catalog, query: ast.Query, findings: Findings) -> CheckedQue
         scope.params[param.name] = kind
         if problem is not None:
             findings.add("T26", "parameter_type", f"`${param.name}`: {problem}", param.extent)
-            scope.broken.add(param.name)
+            scope.mark_broken(param.name)
     checker = ExprChecker(catalog=catalog, findings=findings, scope=scope)
     typed_params = tuple(ir.Param(name, kind) for name, kind in scope.params.items())
     match query.body:

@@ -187,7 +187,7 @@ def read_json(
     if kind.is_list:
         return _read_list(value, kind, null_items=null_items, epoch_numbers=epoch_numbers)
     if kind.scalar is Scalar.VECTOR:
-        return _read_vector(value, kind)
+        return read_vector(value, kind)
     if kind.enum_values is not None:
         return _read_enum(value, kind)
     return _read_scalar(value, kind.scalar, epoch_numbers=epoch_numbers)
@@ -212,7 +212,12 @@ def _read_list(
     return items
 
 
-def _read_vector(value: object, kind: PropType) -> list[float]:
+def read_vector(value: object, kind: PropType) -> list[float]:
+    """The parts of a vector as F32.
+
+    Raises:
+        UnfitValue: no list of numbers, another length, or a part that is not finite in F32.
+    """
     if not isinstance(value, Sequence) or isinstance(value, str | bytes):
         raise UnfitValue(f"expected {kind}, got {describe_json(value)}")
     if len(value) != kind.vector_dim:
@@ -244,7 +249,7 @@ def _read_scalar(value: object, scalar: Scalar, *, epoch_numbers: bool) -> objec
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     match scalar:
         case Scalar.STRING | Scalar.BLOB if isinstance(value, str):
-            return value
+            return _read_text(value)
         case Scalar.BLOB if isinstance(value, bytes):
             return value
         case Scalar.BOOL if isinstance(value, bool):
@@ -260,6 +265,15 @@ def _read_scalar(value: object, scalar: Scalar, *, epoch_numbers: bool) -> objec
         case _ if scalar.is_integer:
             return _read_integer(value, scalar)
     raise UnfitValue(f"expected {scalar}, got {describe_json(value)}")
+
+
+def _read_text(value: str) -> str:
+    if not value.isascii():
+        try:
+            value.encode()
+        except UnicodeEncodeError as error:
+            raise UnfitValue("the text is not valid Unicode: it has a lone surrogate") from error
+    return value
 
 
 def _read_integer(value: object, scalar: Scalar) -> int:
@@ -289,7 +303,7 @@ def describe_json(value: object) -> str:
         case bool():
             return f"boolean {str(value).lower()}"
         case int() | float():
-            return f"number {_number(value)}"
+            return f"number {_number(value)}".replace("number a number", "number")
         case str():
             return f"string {_shown(value)}"
         case bytes():
@@ -337,7 +351,7 @@ def to_f32_or_inf(value: Decimal) -> float:
 def _number(value: float) -> str:
     """A number short enough for a message; Python refuses to spell very long integers."""
     if isinstance(value, int) and value.bit_length() > 1_000:
-        return f"of {value.bit_length():,} bits"
+        return f"a number of {value.bit_length():,} bits"
     return _cut(repr(value))
 
 

@@ -2,7 +2,7 @@
 
 import json
 
-from omnigraph.lang import AcceptedSchema, accept_schema, compile_schema
+from omnigraph.lang import AcceptedSchema, accept_schema, compile_schema, restore_schema
 
 
 def _accept(source: str, previous: AcceptedSchema | None = None) -> AcceptedSchema:
@@ -91,3 +91,31 @@ def test_ids_are_written_as_canonical_json() -> None:
             },
         },
     }
+
+
+def test_what_is_stored_under_a_hash_is_the_same_in_every_respect() -> None:
+    first = _accept("node A { x: I32? }")
+    third = _accept("node A { x: I32? }", _accept("node A { x: I32? y: I32? }", first))
+    assert third.retired_columns == {1: ("y",)}
+    assert third.schema_hash != first.schema_hash
+    assert _accept("node A { x: I32? }").schema_hash == first.schema_hash
+
+
+def test_a_column_is_never_shared_however_properties_are_called() -> None:
+    both = "node A { x: String? x__3: String? }"
+    third = _accept(both, _accept("node A { x__3: String? }", _accept(both)))
+    columns = [item.column for item in third.catalog.node_types["A"].properties.values()]
+    assert len({*columns, *third.retired_columns[1]}) == 3
+
+
+def test_an_accepted_schema_is_read_back_from_its_source_and_its_ids() -> None:
+    node = 'node B { b: String a: String z: I32? @rename_from("y") @key(a, b) }'
+    source = f"{node} edge E: B -> B {{ w: F32? }}"
+    accepted = _accept(
+        source, _accept("node B { b: String a: String y: I32? old: I32? @key(a, b) }")
+    )
+    restored = restore_schema(compile_schema(source), accepted.ids_json())
+    assert restored == accepted
+    assert restored.schema_hash == accepted.schema_hash
+    assert restored.ids_json() == accepted.ids_json()
+    assert restored.catalog.node_types["B"].key == ("b", "a")

@@ -4,6 +4,7 @@ import json
 from datetime import UTC, date, datetime, timedelta, timezone
 
 import numpy as np
+import pandas as pd  # type: ignore[import-untyped]
 import pyarrow as pa
 import pytest
 
@@ -55,6 +56,10 @@ ACCEPTED: list[tuple[Param, object, object]] = [
     (_param(Scalar.DATE, is_list=True), (date(1970, 1, 2), "1970-01-03"), [1, 2]),
     (_param(Scalar.VECTOR, dim=2), [1, 0.5], [1.0, 0.5]),
     (_param(Scalar.VECTOR, dim=2), np.array([1, 0.5], dtype=np.float32), [1.0, 0.5]),
+    (_param(Scalar.VECTOR, dim=2), [np.float32(1), pa.scalar(0.5)], [1.0, 0.5]),
+    (_param(Scalar.DATETIME), np.datetime64("1970-01-01T00:00:01", "ns"), 1000),
+    (_param(Scalar.DATE), np.datetime64("1970-01-02"), 1),
+    (_param(Scalar.DATETIME, nullable=True), pd.NaT, None),
     (_param(Scalar.STRING, nullable=True), None, None),
     (_param(Scalar.STRING), pa.scalar("x"), "x"),
 ]
@@ -101,6 +106,9 @@ REFUSED: list[tuple[Param, object]] = [
     (_param(Scalar.VECTOR, dim=2), [1.0, "2"]),
     (_param(Scalar.VECTOR, dim=2), [1.0, float("nan")]),
     (_param(Scalar.STRING), {"a": 1}),
+    (_param(Scalar.STRING), "\ud800"),
+    (_param(Scalar.DATETIME), datetime.max.replace(tzinfo=timezone(timedelta(hours=-1)))),
+    (_param(Scalar.DATETIME), datetime.min.replace(tzinfo=timezone(timedelta(hours=1)))),
 ]
 
 
