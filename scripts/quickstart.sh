@@ -11,3 +11,7 @@ check_java
 "$VENV/bin/omnigraph" version
 "$VENV/bin/omnigraph" doctor
 "$VENV/bin/python" examples/papers/quickstart.py
+
+say ""
+say "Next: source .venv/bin/activate, then"
+say "  omnigraph lint --schema examples/papers/schema.pg --query examples/papers/queries.gq"

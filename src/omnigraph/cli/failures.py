@@ -75,6 +75,8 @@ def envelope_of(error: OmnigraphError) -> dict[str, object]:
     envelope["reason"] = error.code
     if "diagnostics" in error.details:
         envelope["diagnostics"] = error.details["diagnostics"]
+    if "path" in error.details:
+        envelope["path"] = error.details["path"]
     return envelope
 
 

@@ -22,6 +22,9 @@ refused. Exits with 1 if a step is not supported.
 """
 
 
+_NO_ROWS = "note: every type was taken as empty; existing rows may add checks or refuse a step"
+
+
 def register(app: typer.Typer) -> None:
     """Add the group `schema`."""
     schema = typer.Typer(rich_markup_mode=None, help="Plan changes of a schema.")
@@ -63,6 +66,8 @@ def plan(
         session.output.write_json(migration.to_dict())
     else:
         session.output.write(migration.render())
+        if migration.steps:
+            session.output.write(_NO_ROWS)
     return exit_codes.OK if migration.supported else exit_codes.FAILED
 
 

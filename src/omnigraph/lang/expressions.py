@@ -121,8 +121,7 @@ class ExprChecker:
             self.report(
                 "T24",
                 "blob_read",
-                f"`${expr.var}.{expr.property}` is a Blob; a query cannot read it, "
-                "fetch its bytes with `blob get`",
+                f"`${expr.var}.{expr.property}` is a Blob; a query cannot read it",
                 expr.extent,
             )
             return None
@@ -167,13 +166,13 @@ class ExprChecker:
     def check_alias(self, expr: ast.AliasRef) -> Typed | None:
         """The expression of an earlier projection."""
         if self.context is Context.MATCH:
-            self.report(
-                "T30",
-                "alias_in_match",
-                f"`{expr.name}` looks like an alias; aliases are not known in `match`, "
-                "write the expression, or quote text",
-                expr.extent,
+            detail = (
+                "there is no test for `null`; a comparison with null drops the row"
+                if expr.name == "null"
+                else f"`{expr.name}` looks like an alias; aliases are not known in `match`, "
+                'write the expression, or put text in double quotes: `"…"`'
             )
+            self.report("T30", "alias_in_match", detail, expr.extent)
             return None
         if expr.name not in self.aliases:
             tail = did_you_mean(expr.name, self.aliases, otherwise="aliases are")
@@ -374,8 +373,8 @@ class ExprChecker:
             hint = "; test a list with `contains`"
         elif Scalar.VECTOR in (left.type.scalar, right.type.scalar):
             hint = "; rank vectors with `nearest`"
-        elif {left.type.scalar, right.type.scalar} <= {Scalar.DATE, Scalar.DATETIME, Scalar.STRING}:
-            hint = '; write dates as `date("…")` or `datetime("…")`'
+        else:
+            hint = _date_hint(left, right)
         self.report(
             "T7",
             "incomparable",
@@ -405,6 +404,22 @@ def scalar_literal(expr: ast.ScalarLit) -> Typed:
         case _:
             assert_never(expr)
     return Typed(ir.Lit(expr.value, kind), kind)
+
+
+def _date_hint(left: Typed, right: Typed) -> str:
+    """What to write when a date meets something that is none."""
+    for date_side, other in ((left, right), (right, left)):
+        kind = date_side.type.scalar
+        if kind not in (Scalar.DATE, Scalar.DATETIME):
+            continue
+        match other.expr:
+            case ir.Lit(value=str()):
+                return f'; write `{kind.lower()}("…")`'
+            case ir.Param(name=name) if other.expr != NOW.expr:
+                return f"; declare `${name}: {kind}`"
+            case _ if other.type.scalar in (Scalar.DATE, Scalar.DATETIME):
+                return "; a Date and a DateTime are never compared"
+    return ""
 
 
 def _short(expr: ast.Expr) -> str:

@@ -12,10 +12,13 @@ from functools import cache
 from itertools import pairwise
 
 from lark import Lark, TextSlice, Token, Tree
-from lark.exceptions import UnexpectedCharacters, UnexpectedInput, UnexpectedToken
-from lark.lexer import PatternStr
+from lark.exceptions import UnexpectedInput, UnexpectedToken
+from lark.lexer import Pattern, PatternStr
+from lark.parsers.lalr_interactive_parser import InteractiveParser
+from lark.parsers.lalr_parser_state import ParserState
 
 from omnigraph.lang.diagnostics import Findings
+from omnigraph.lang.habits import QUERY_HABITS, SCHEMA_HABITS, Habits, find_hint
 from omnigraph.lang.source import Extent, Source, SourceUnreadable
 from omnigraph.lang.suggest import did_you_mean
 from omnigraph.limits import MAX_NESTING
@@ -32,7 +35,7 @@ _TOKEN_WORDS = {
     "NAME": "a name (lower-case first letter)",
     "VAR": "a variable (`$name`)",
     "INT": "an integer",
-    "FLOAT": "a number with digits on both sides of the point",
+    "FLOAT": "a number",
     "STRING": "a string",
     "TRUE": "`true`",
     "FALSE": "`false`",
@@ -50,6 +53,7 @@ class Language:
     syntax_code: str
     declaration: re.Pattern[str]
     """Finds where a declaration starts, in group `declaration`; steps over strings and comments."""
+    habits: Habits
 
 
 def _starts_with(declaration: str) -> re.Pattern[str]:
@@ -60,11 +64,13 @@ SCHEMA_LANGUAGE = Language(
     grammar="schema.lark",
     syntax_code="S000",
     declaration=_starts_with(r"(?:node|edge|interface)[ \t\r\n]+[A-Z]"),
+    habits=SCHEMA_HABITS,
 )
 QUERY_LANGUAGE = Language(
     grammar="query.lark",
     syntax_code="Q000",
     declaration=_starts_with(r"query[ \t\r\n]+[a-z_][A-Za-z0-9_]*[ \t\r\n]*\("),
+    habits=QUERY_HABITS,
 )
 
 
@@ -102,7 +108,7 @@ def _parse_each(language: Language, findings: Findings, parser: Lark) -> list[No
         try:
             trees += child_trees(parser.parse(TextSlice(text, start, end)))
         except UnexpectedInput as error:
-            extent, detail = _explain(error, text, end, parser)
+            extent, detail = _explain(error, text, end, language, parser)
             findings.add(language.syntax_code, "syntax", detail, extent)
     return trees
 
@@ -166,19 +172,19 @@ def _declaration_starts(language: Language, text: str) -> list[int]:
     ]
 
 
-def _explain(error: UnexpectedInput, text: str, end: int, parser: Lark) -> tuple[Extent, str]:
+def _explain(
+    error: UnexpectedInput, text: str, end: int, language: Language, parser: Lark
+) -> tuple[Extent, str]:
     """Where a syntax error is, and what to say about it."""
+    expected = _accepted(error, parser)
     if isinstance(error, UnexpectedToken):
-        token = error.token
-        expected = sorted(error.accepts or error.expected)
-        if token.type == "$END":
+        if error.token.type == "$END":
             what = "source" if end == len(text) else "declaration"
             end = len(text[:end].rstrip())
             return (end, end), f"the {what} ends too early" + _expected(expected, "", parser)
-        extent = extent_of(token)
+        extent = extent_of(error.token)
     else:
         at = end if error.pos_in_stream is None else error.pos_in_stream
-        expected = sorted(error.allowed or ()) if isinstance(error, UnexpectedCharacters) else []
         unclosed = _unclosed(text, at)
         if unclosed is not None:
             return (at, at + len(unclosed[0])), unclosed[1]
@@ -186,7 +192,25 @@ def _explain(error: UnexpectedInput, text: str, end: int, parser: Lark) -> tuple
         extent = (at, word.end() if word else at + 1)
     found = text[extent[0] : extent[1]]
     shown = found if len(found) <= 40 else found[:39] + "…"
-    return extent, f"unexpected `{shown}`" + _expected(expected, found, parser)
+    is_keyword = any(name.strip("_") == found.upper() for name in expected)
+    hint = None if is_keyword else find_hint(language.habits, text, *extent)
+    tail = f"; {hint}" if hint else _expected(expected, found, parser)
+    return extent, f"unexpected `{shown}`{tail}"
+
+
+def _accepted(error: UnexpectedInput, parser: Lark) -> list[str]:
+    """Names of the terminals that could really stand at the error.
+
+    What the lexer was willing to read is wider: it includes look-aheads of other places.
+    """
+    state = error.state
+    if isinstance(state, ParserState):
+        cursor = InteractiveParser(parser.parser.parser, state, state.lexer)
+        accepted: set[str] = cursor.accepts()  # type: ignore[no-untyped-call]  # lark has no types here
+        return sorted(accepted)
+    if isinstance(error, UnexpectedToken):
+        return sorted(error.accepts or error.expected)
+    return []
 
 
 def _unclosed(text: str, at: int) -> tuple[str, str] | None:
@@ -197,23 +221,38 @@ def _unclosed(text: str, at: int) -> tuple[str, str] | None:
     return None
 
 
+_GROUPS: tuple[tuple[str, frozenset[str]], ...] = (
+    ("a value", frozenset({"STRING", "FLOAT", "INT", "TRUE", "FALSE", "MINUS", "LSQB"})),
+    ("a comparison", frozenset({"CMP", "LESS", "GREATER", "CONTAINS", "STARTS_WITH"})),
+)
+
+
 def _expected(names: Iterable[str], found: str, parser: Lark) -> str:
     """The tail of a syntax message: a near keyword, or what may stand here."""
     patterns = {terminal.name: terminal.pattern for terminal in parser.terminals}
-    keywords: list[str] = []
-    others: list[str] = []
-    for name in names:
-        pattern = patterns.get(name)
-        if name in _TOKEN_WORDS:
-            others.append(_TOKEN_WORDS[name])
-        elif isinstance(pattern, PatternStr):
-            others.append(f"`{pattern.value}`")
-        else:
-            keywords.append(name.strip("_").lower())
+    left = set(names)
+    keywords = sorted(
+        name.strip("_").lower()
+        for name in left
+        if name not in _TOKEN_WORDS and not isinstance(patterns.get(name), PatternStr)
+    )
     near = did_you_mean(found, keywords) if found else ""
     if near:
         return near
-    words = [f"`{keyword}`" for keyword in keywords] + others
+    words: list[str] = []
+    for group, members in _GROUPS:
+        if len(members & left) > 2:
+            words.append(group)
+            left -= members
+    words += sorted(_token_word(name, patterns.get(name)) for name in left)
     if not words:
         return ""
     return f"; expected {words[0]}" if len(words) == 1 else f"; expected one of {', '.join(words)}"
+
+
+def _token_word(name: str, pattern: Pattern | None) -> str:
+    if name in _TOKEN_WORDS:
+        return _TOKEN_WORDS[name]
+    if isinstance(pattern, PatternStr):
+        return f"`{pattern.value}`"
+    return f"`{name.strip('_').lower()}`"

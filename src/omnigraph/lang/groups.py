@@ -1,6 +1,23 @@
-"""Connected groups of names: which variables of a clause list hang together."""
+"""Names of variables: which are bound where, and which of a clause list hang together."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+
+
+class BoundNames:
+    """Names bound in a clause list, then those outside it; an inner list costs no copy."""
+
+    __slots__ = ("_names", "_outer")
+
+    def __init__(self, outer: "BoundNames | None", names: Iterable[str] = ()) -> None:
+        self._names = set(names)
+        self._outer = outer
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._names or (self._outer is not None and name in self._outer)
+
+    def add(self, name: str) -> None:
+        """Bind a name in this list."""
+        self._names.add(name)
 
 
 class Groups:

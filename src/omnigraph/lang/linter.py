@@ -6,13 +6,14 @@ from enum import StrEnum
 
 from omnigraph.lang import ir
 from omnigraph.lang import query_ast as ast
-from omnigraph.lang.catalog import Catalog
+from omnigraph.lang.catalog import Catalog, EdgeType, NodeType
 from omnigraph.lang.checked import Block, CheckedRead
 from omnigraph.lang.compiler import CompiledQuery, compile_parsed
 from omnigraph.lang.descriptor import Operation
 from omnigraph.lang.diagnostics import Diagnostic, Findings, join_names, render_excerpt
 from omnigraph.lang.grammar import QUERY_LANGUAGE, read_source
-from omnigraph.lang.groups import Groups
+from omnigraph.lang.groups import BoundNames, Groups
+from omnigraph.lang.habits import suggest_annotation
 from omnigraph.lang.match_check import variables_of
 from omnigraph.lang.query_parser import parse_queries
 from omnigraph.lang.source import Source, Span
@@ -41,6 +42,7 @@ class LintFinding:
     severity: Severity
     code: str
     message: str
+    reason: str | None = None
     type_name: str | None = None
     property: str | None = None
     query_names: tuple[str, ...] = ()
@@ -53,6 +55,8 @@ class LintFinding:
             "code": self.code,
             "message": self.message,
         }
+        if self.reason is not None:
+            out["reason"] = self.reason
         if self.type_name is not None:
             out["type_name"] = self.type_name
         if self.property is not None:
@@ -194,6 +198,7 @@ def lint(
     notes = (
         *_unset_properties(catalog, compiled),
         *_default_keys(catalog),
+        *_odd_annotations(catalog),
         *(note for item in compiled for note in _query_notes(catalog, item, findings.source)),
     )
     return LintReport(
@@ -209,7 +214,11 @@ def _unparsed(findings: Findings, schema_source: Mapping[str, str] | None) -> Li
         results=(),
         findings=tuple(
             LintFinding(
-                severity=Severity.ERROR, code=item.code, message=item.message, span=item.span
+                severity=Severity.ERROR,
+                code=item.code,
+                reason=item.reason,
+                message=item.message,
+                span=item.span,
             )
             for item in findings.sorted()
         ),
@@ -274,6 +283,27 @@ def _default_keys(catalog: Catalog) -> Iterator[LintFinding]:
                 )
 
 
+def _odd_annotations(catalog: Catalog) -> Iterator[LintFinding]:
+    """L207: an annotation that changes nothing and looks like one that would."""
+    types: list[NodeType | EdgeType] = [*catalog.node_types.values(), *catalog.edge_types.values()]
+    for item in types:
+        places: list[tuple[str | None, Iterable[str]]] = [(None, item.annotations)]
+        places += [(name, found.annotations) for name, found in item.properties.items()]
+        for property_name, annotations in places:
+            for name in annotations:
+                meant = suggest_annotation(name)
+                if meant is not None:
+                    yield LintFinding(
+                        severity=Severity.WARNING,
+                        code="L207",
+                        message=f"annotation `@{name}` of "
+                        f"`{'.'.join(filter(None, (item.name, property_name)))}` is not known and "
+                        f"changes nothing; did you mean {meant}?",
+                        type_name=item.name,
+                        property=property_name,
+                    )
+
+
 def _query_notes(catalog: Catalog, item: CompiledQuery, source: Source) -> Iterator[LintFinding]:
     """L202, L203, L205 and L206 of one query."""
     names = (item.query.name,)
@@ -312,7 +342,7 @@ def _query_notes(catalog: Catalog, item: CompiledQuery, source: Source) -> Itera
             query_names=names,
             span=source.span(extent),
         )
-    for roots, block in _cross_products(checked.block, frozenset()):
+    for roots, block in _cross_products(checked.block, BoundNames(None)):
         yield LintFinding(
             severity=Severity.WARNING,
             code="L205",
@@ -323,8 +353,11 @@ def _query_notes(catalog: Catalog, item: CompiledQuery, source: Source) -> Itera
         )
 
 
-def _cross_products(block: Block, outer: frozenset[str]) -> Iterator[tuple[list[str], Block]]:
-    """Clause lists whose variables fall apart, with one variable of each part."""
+def _cross_products(block: Block, outer: BoundNames) -> Iterator[tuple[list[str], Block]]:
+    """Clause lists whose variables fall apart, with one variable of each part.
+
+    What is bound outside a negation holds together there.
+    """
     groups = Groups()
     names = [node.var for node in block.nodes]
     for position, walk in enumerate(block.walks):
@@ -335,12 +368,12 @@ def _cross_products(block: Block, outer: frozenset[str]) -> Iterator[tuple[list[
     for item in block.filters:
         if item.op is ir.FilterOp.EQ:
             groups.join_all(sorted(variables_of([item])))
-    groups.join_all(sorted(outer))
+    groups.join_all([name for name in block.outer_vars if name in outer])
     roots: dict[str, str] = {}
     for name in names:
         roots.setdefault(groups.find(name), name)
     if len(roots) > 1:
         yield list(roots.values()), block
-    visible = outer | frozenset(names)
+    visible = BoundNames(outer, (*names, *(walk.edge_var for walk in block.walks if walk.edge_var)))
     for inner in block.negations:
         yield from _cross_products(inner, visible)

@@ -14,7 +14,7 @@ from omnigraph.errors import InternalError
 from omnigraph.lang import ir
 from omnigraph.lang import query_ast as ast
 from omnigraph.lang.checked import Block, CheckedMutation, CheckedQuery, CheckedRead, Walk
-from omnigraph.lang.groups import Groups
+from omnigraph.lang.groups import BoundNames, Groups
 from omnigraph.lang.match_check import variables_of
 
 
@@ -28,7 +28,7 @@ def lower_query(checked: CheckedQuery) -> ir.QueryIR | ir.MutationIR:
             return ir.QueryIR(
                 name=checked.name,
                 params=checked.params,
-                ops=_lower_block(checked.block, _Bound(None), hidden),
+                ops=_lower_block(checked.block, BoundNames(None), hidden),
                 returns=checked.returns,
                 order=checked.order,
                 limit=checked.limit,
@@ -36,26 +36,10 @@ def lower_query(checked: CheckedQuery) -> ir.QueryIR | ir.MutationIR:
             )
 
 
-class _Bound:
-    """Names bound so far: those of this clause list, then those outside it."""
-
-    __slots__ = ("_names", "_outer")
-
-    def __init__(self, outer: "_Bound | None") -> None:
-        self._names: set[str] = set()
-        self._outer = outer
-
-    def __contains__(self, name: str) -> bool:
-        return name in self._names or (self._outer is not None and name in self._outer)
-
-    def add(self, name: str) -> None:
-        self._names.add(name)
-
-
-def _lower_block(block: Block, outer: _Bound, hidden: Iterator[str]) -> tuple[ir.Op, ...]:
+def _lower_block(block: Block, outer: BoundNames, hidden: Iterator[str]) -> tuple[ir.Op, ...]:
     walks = [_name_ends(walk, hidden) for walk in block.walks]
     matches = {node.var: node.filters for node in block.nodes}
-    lowering = _Lowering(matches=matches, hidden=hidden, bound=_Bound(outer))
+    lowering = _Lowering(matches=matches, hidden=hidden, bound=BoundNames(outer))
     for component in _components(block, walks, outer):
         lowering.emit_component(component)
     if lowering.emitted != len(walks):
@@ -90,7 +74,7 @@ class _Component:
     walks: list[Walk] = field(default_factory=list)
 
 
-def _components(block: Block, walks: list[Walk], outer: _Bound) -> list[_Component]:
+def _components(block: Block, walks: list[Walk], outer: BoundNames) -> list[_Component]:
     """Components in root order: with an outer variable, by declaration, then the rest."""
     groups = Groups()
     for walk in walks:
@@ -117,7 +101,7 @@ class _Lowering:
     matches: Mapping[str, tuple[ir.Filter, ...]]
     """Property matches of the variables that this clause list binds."""
     hidden: Iterator[str]
-    bound: _Bound
+    bound: BoundNames
     ops: list[ir.Op] = field(default_factory=list)
     emitted: int = 0
 
@@ -189,7 +173,7 @@ class _Lowering:
             self.bound.add(walk.edge_var)
 
 
-def _push_down(ops: list[ir.Op], outer: _Bound) -> list[ir.Op]:
+def _push_down(ops: list[ir.Op], outer: BoundNames) -> list[ir.Op]:
     """Move each filter on one node variable to the operator that introduces the variable."""
     homes = {
         op.var if isinstance(op, ir.NodeScan) else op.dst_var

@@ -9,6 +9,7 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
+from omnigraph.errors import InvalidArgument
 from omnigraph.lang.catalog import (
     Catalog,
     EdgeType,
@@ -26,6 +27,7 @@ from omnigraph.lang.schema_plan import (
     StepKind,
     step_order,
 )
+from omnigraph.lang.suggest import did_you_mean
 from omnigraph.lang.types import Scalar
 
 
@@ -43,7 +45,12 @@ def plan_migration(
         desired: the schema wanted.
         row_counts: live rows by table key (`node:Person`); a table not named is empty.
         allow_data_loss: drops are irreversible instead of soft.
+
+    Raises:
+        InvalidArgument: a key of `row_counts` names no table of `accepted`.
     """
+    for key in row_counts or {}:
+        _check_table_key(accepted, key)
     planner = _Planner(
         accepted=accepted,
         desired=desired,
@@ -65,6 +72,14 @@ def plan_migration(
             )
         ),
     )
+
+
+def _check_table_key(accepted: Catalog, key: str) -> None:
+    known = [f"node:{name}" for name in accepted.node_types]
+    known += [f"edge:{name}" for name in accepted.edge_types]
+    if key not in known:
+        tail = did_you_mean(key, known, otherwise="tables are")
+        raise InvalidArgument(f"row_counts: there is no table `{key}`{tail}", key=key)
 
 
 _TIERS = {
@@ -361,7 +376,11 @@ class _Planner:
                 new.name,
                 name,
                 code="OG-MF-107" if rows else None,
-                details={"constraint": word, "arguments": list(args)},
+                details={
+                    "constraint": word,
+                    "arguments": list(args),
+                    "declared": _spelled(constraint),
+                },
             )
 
     def drop_constraint(self, entity: EntityKind, type_name: str, constraint: _Constraint) -> None:
@@ -379,7 +398,11 @@ class _Planner:
             type_name,
             name,
             code="OG-CD-101",
-            details={"constraint": word, "arguments": list(args)},
+            details={
+                "constraint": word,
+                "arguments": list(args),
+                "declared": _spelled(constraint),
+            },
         )
 
     def plan_indexes(

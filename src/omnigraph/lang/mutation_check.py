@@ -204,6 +204,10 @@ def _report_unknown(checker: ExprChecker, name: str, target: _Target, extent: Ex
     tail = did_you_mean(name, known, otherwise="it has")
     if name in _ENDPOINTS.values() and target.kind is ir.EntityKind.EDGE:
         tail = "; the endpoints are `from` and `to`"
+    elif name == "id" and isinstance(target.type, NodeType) and target.type.key is not None:
+        tail = f"; the id comes from the key ({', '.join(target.type.key)})"
+    elif name == "id":
+        tail = "; ids are given by the system"
     checker.report(
         "T11", "unknown_property", f"type `{target.name}` has no property `{name}`{tail}", extent
     )
@@ -247,7 +251,9 @@ def _fit_literal(
     is_blob_text = kind.scalar is Scalar.BLOB and literal.type.is_text
     compatible = kind.is_compatible_with(literal.type)
     if not (is_vector or is_empty or is_blob_text or compatible):
-        _unfit(checker, item, kind, target, f"a value of type {literal.type}")
+        is_date = kind.scalar in (Scalar.DATE, Scalar.DATETIME) and literal.type.is_text
+        hint = f'; write `{kind.scalar.lower()}("…")`' if is_date else ""
+        _unfit(checker, item, kind, target, f"a value of type {literal.type}{hint}")
         return None
     try:
         return ir.Lit(_fitted(literal, kind), kind.as_nullable(nullable=False))

@@ -20,9 +20,9 @@ from omnigraph.lang.grammar import (
     extent_of,
     parse_trees,
 )
+from omnigraph.lang.habits import suggest_type
 from omnigraph.lang.lexemes import read_count, read_float, read_integer, read_string
 from omnigraph.lang.source import Extent
-from omnigraph.lang.suggest import did_you_mean
 from omnigraph.lang.types import BASE_SCALARS, MAX_VECTOR_DIM, STRING, PropType, Scalar
 
 NAME_CONSTRAINTS: dict[
@@ -182,6 +182,13 @@ class _Builder:
                 constraint = self.constraint(at)
                 if constraint is not None:
                     body.constraints.append(constraint)
+            elif at.name == "card" and pending is None:
+                self.report(
+                    "S021",
+                    "annotation_misplaced",
+                    "`@card` stands after an edge's endpoints, before the `{`",
+                    at.extent,
+                )
             elif pending is None:
                 self.report(
                     "S000",
@@ -235,10 +242,7 @@ class _Builder:
         elif name in BASE_SCALARS and sized:
             detail = f"`{name}` takes no size"
         else:
-            known = [*BASE_SCALARS, "Vector"]
-            detail = (
-                f"unknown property type `{name}`{did_you_mean(name, known, otherwise='known are')}"
-            )
+            detail = f"unknown property type `{name}`{suggest_type(name)}"
         self.report("S000", "syntax", detail, extent)
 
     def vector(self, dim: Token | None, extent: Extent, *, nullable: bool) -> PropType:

@@ -65,7 +65,10 @@ class MigrationStep:
             if self.property_name is None
             else f"{self.type_name}.{self.property_name}"
         )
-        details = ", ".join(f"{name} {value}" for name, value in self.details.items())
+        details = str(self.details.get("declared", "")) or ", ".join(
+            f"{name} {', '.join(map(str, value)) if isinstance(value, list) else value}"
+            for name, value in self.details.items()
+        )
         code = f" [{self.code}]" if self.code else ""
         return f"{self.kind} {self.entity} {target}" + (f" ({details})" if details else "") + code
 

@@ -73,6 +73,10 @@ class Source:
         Raises:
             SourceUnreadable: not UTF-8, or larger than `MAX_SOURCE_BYTES`.
         """
+        if not isinstance(data, str | bytes):
+            raise TypeError(
+                f"a source is text or bytes, not {type(data).__name__}; read the file first"
+            )
         size_bytes = len(data) if isinstance(data, bytes) or data.isascii() else _size_bytes(data)
         if size_bytes > MAX_SOURCE_BYTES:
             raise SourceUnreadable(

@@ -8,10 +8,10 @@ from omnigraph.lang.catalog import Catalog
 from omnigraph.lang.checked import CheckedMutation, CheckedQuery, CheckedRead, Scope
 from omnigraph.lang.diagnostics import Findings, FindingsFull
 from omnigraph.lang.expressions import ExprChecker
+from omnigraph.lang.habits import suggest_type
 from omnigraph.lang.match_check import check_block
 from omnigraph.lang.mutation_check import check_mutation
 from omnigraph.lang.return_check import check_order, check_returns
-from omnigraph.lang.suggest import did_you_mean
 from omnigraph.lang.types import BASE_SCALARS, MAX_VECTOR_DIM, STRING, PropType, Scalar
 
 _RESERVED_PARAMS = frozenset({ast.NOW_PARAM, ast.ANONYMOUS})
@@ -33,7 +33,9 @@ def _check(catalog: Catalog, query: ast.Query, findings: Findings) -> CheckedQue
         kind, problem = _param_type(param)
         scope.params[param.name] = kind
         if problem is not None:
-            findings.add("T26", "parameter_type", f"`${param.name}`: {problem}", param.extent)
+            reserved = param.name in _RESERVED_PARAMS
+            extent = param.extent if reserved else param.type.extent
+            findings.add("T26", "parameter_type", f"`${param.name}`: {problem}", extent)
             scope.mark_broken(param.name)
     checker = ExprChecker(catalog=catalog, findings=findings, scope=scope)
     typed_params = tuple(ir.Param(name, kind) for name, kind in scope.params.items())
@@ -78,8 +80,7 @@ def _param_type(param: ast.Param) -> tuple[PropType, str | None]:
     if scalar is not None and dim is not None:
         return STRING, f"`{written.name}` takes no size"
     if scalar is None:
-        tail = did_you_mean(written.name, (*BASE_SCALARS, "Vector"), otherwise="known are")
-        return STRING, f"unknown parameter type `{written.name}`{tail}"
+        return STRING, f"unknown parameter type `{written.name}`{suggest_type(written.name)}"
     if written.is_list and scalar is Scalar.BLOB:
         return STRING, "a list cannot hold Blob"
     return PropType(scalar=scalar, is_list=written.is_list, nullable=written.nullable), None

@@ -1,0 +1,228 @@
+"""Hints for habits that people bring from other languages.
+
+A syntax error at a word or sign of SQL, Cypher or a host language says what to write here instead
+of listing what the grammar expects. The tables hold what was seen; an unknown mistake gets no hint.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+
+from omnigraph.lang.suggest import did_you_mean
+from omnigraph.lang.types import BASE_SCALARS
+
+_PREVIOUS_WORD = re.compile(r"([A-Za-z_][A-Za-z0-9_]*|\S)\s*\Z")
+
+_QUOTES = 'text stands in double quotes: `"…"`'
+_COMMENT = "a comment starts with `//`, or stands between `/*` and `*/`"
+_NULL = "there is no test for null; a comparison with null drops the row"
+_AND = "conditions are joined by writing them one after the other; remove the word"
+_OR = 'there is no `or`; write two queries, or `["a", "b"] contains $p.x`'
+_WHERE = "there is no `where` in `match`; write the condition alone"
+_PATH = "a traversal is written `$a knows $b`; its direction comes from the types"
+_DISTINCT = "there is no `distinct`; a traversal gives each pair once"
+_ORDER = "an order is written `order { $p.x desc }`, after `return` and before `limit`"
+_MISSING = "is not supported; `order { … }` and `limit n` are"
+_FILE = "a file holds queries: `query name() { match { … } return { … } }`"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Habits:
+    """The tables of one language."""
+
+    words: Mapping[str, str]
+    """By the offending word or sign, lower case."""
+    after: Mapping[str, str]
+    """By the word before the offending one, lower case."""
+    pairs: Mapping[str, str]
+    """By the offending sign together with the one before it."""
+
+
+QUERY_HABITS = Habits(
+    words={
+        "'": _QUOTES,
+        "\u201c": _QUOTES,
+        "\u201d": _QUOTES,
+        "\u2018": _QUOTES,
+        "\u2019": _QUOTES,
+        "`": _QUOTES,
+        "#": _COMMENT,
+        ";": "nothing ends with `;`; remove it",
+        "and": _AND,
+        "&": _AND,
+        "or": _OR,
+        "|": _OR,
+        "is": _NULL,
+        "like": 'use `starts_with "…"` or `contains "…"`',
+        "ilike": 'use `search($p.x, "…")`, or `contains "…"`',
+        "in": 'write `["a", "b"] contains $p.x`',
+        "between": "write two comparisons: `$p.x >= 5` and `$p.x <= 10`",
+        "ends_with": "there is no `ends_with`; use `contains`",
+        "matches": 'there are no patterns here; use `contains "…"` or `search`',
+        "where": _WHERE,
+        "(": _PATH,
+        "by": _ORDER,
+        "order": _ORDER,
+        "offset": f"`offset` {_MISSING}",
+        "skip": f"`skip` {_MISSING}",
+        "having": f"`having` {_MISSING}",
+        "group": "grouping is implied: beside an aggregate every other column is a group key",
+        "distinct": _DISTINCT,
+        "match": _FILE,
+        "select": _FILE,
+        "with": _FILE,
+        "create": _FILE,
+        "from": "name the type alone: `delete Person where …`",
+        "into": "name the type alone: `insert Person { … }`",
+        "*": "there is no `*`; count a variable: `count($p)`",
+        "true": "write `true` in lower case",
+        "false": "write `false` in lower case",
+        "null": "`null` can only be assigned",
+        "!": "not equal is `!=`; negation is `not { … }`; a Bool is compared: `$p.x = false`",
+        "~": 'there are no patterns here; use `contains "…"` or `search`',
+    },
+    after={
+        "and": _AND,
+        "or": _OR,
+        "where": _WHERE,
+        "is": _NULL,
+        "null": "`null` can only be assigned; there is no test for null",
+        "return": "close `match {` with `}` before `return`",
+    },
+    pairs={
+        "==": "equality is `=`, not `==`",
+        "<>": "not equal is `!=`",
+        "--": _COMMENT,
+        "-[": _PATH,
+        "->": _PATH,
+        "<-": _PATH,
+        "&&": _AND,
+        "||": _OR,
+    },
+)
+
+SCHEMA_HABITS = Habits(
+    words={
+        "'": _QUOTES,
+        "\u201c": _QUOTES,
+        "\u201d": _QUOTES,
+        "#": _COMMENT,
+        ";": "nothing ends with `;`; remove it",
+        ",": "properties are separated by blanks; remove the comma",
+        "!": "a type without `?` is required; remove the `!`",
+        "not": "a type without `?` is required; remove the words",
+        "null": "a nullable type ends in `?`: `String?`",
+        "primary": "a key is written `@key`",
+        "default": "a default is written `@default(…)`",
+        "unique": "uniqueness is written `@unique`",
+        "[": "a list is written `[String]`, a vector `Vector(3)`",
+        '"': "enum values are bare words: `enum(a, b)`",
+        "@": "annotations stand right after the name of a type, before `implements`",
+        "=": "a default is written `@default(…)`",
+        "extends": "there is no inheritance; a node may implement interfaces: `implements Named`",
+        "<": "a list is written `[String]`",
+        "type": "declare `node Name { … }` or `edge Name: From -> To`",
+        "table": "declare `node Name { … }` or `edge Name: From -> To`",
+        "create": "declare `node Name { … }` or `edge Name: From -> To`",
+    },
+    after={},
+    pairs={"--": _COMMENT, "[]": "a list is written `[String]`"},
+)
+
+
+def find_hint(habits: Habits, text: str, start: int, end: int) -> str | None:
+    """What to write instead of the offending word at `start`, if it is a known habit."""
+    found = text[start:end]
+    if found.startswith('"'):
+        found = found[:1]
+    before = _PREVIOUS_WORD.search(text[max(0, start - 60) : start])
+    previous = before[1].casefold() if before else ""
+    for pair in (text[start - 1 : start + 1], text[start : start + 2]):
+        if pair in habits.pairs:
+            return habits.pairs[pair]
+    return (
+        habits.after.get(previous)
+        or habits.words.get(found.casefold())
+        or _shape_hint(habits, found, previous)
+    )
+
+
+def _shape_hint(habits: Habits, found: str, previous: str) -> str | None:
+    """Hints by the shape of a word, in queries."""
+    if habits is not QUERY_HABITS:
+        return None
+    if found == "." and previous.isidentifier():
+        return f"a variable starts with `$`: `${previous}.…`"
+    if found == ".":
+        return "write a number with digits on both sides of the point; hop bounds are `{1,3}`"
+    if re.fullmatch("e[0-9]+", previous):
+        return "numbers have no exponent; write all the digits"
+    if found.isupper() and found.isidentifier():
+        return f"names, functions and edges start in lower case: `{found.lower()}`"
+    if previous.isidentifier() and found[:1].isupper():
+        return f"an edge starts in lower case: `{found[0].lower()}{found[1:]}`"
+    return None
+
+
+_TYPE_ALIASES: dict[str, str] = {
+    "I64` or `I32": "int integer int64 int32 int16 int8 i16 i8 i128 long bigint smallint serial",
+    "U64` or `U32": "uint uint64 uint32 unsigned u16 u8",
+    "F64` or `F32": "float float64 float32 double real number numeric decimal",
+    "String": "str text varchar char character uuid url uri json keyword",
+    "Bool": "boolean bit flag",
+    "DateTime": "timestamp timestamptz datetime64 time instant",
+    "Blob": "bytes binary bytea byte",
+    "[String]` or another list in brackets, `[I64]": "list array set",
+    "Vector(384)": "embedding tensor",
+}
+_BY_ALIAS = {alias: name for name, aliases in _TYPE_ALIASES.items() for alias in aliases.split()}
+
+
+def suggest_type(name: str) -> str:
+    """A tail for a message about an unknown type: what it is called here."""
+    alias = _BY_ALIAS.get(name.casefold())
+    if alias is not None:
+        return f"; use `{alias}`"
+    known = [*BASE_SCALARS, "Vector"]
+    near = did_you_mean(name, known)
+    return near or f"; known are {', '.join(f'`{item}`' for item in known)} and `enum(…)`"
+
+
+_ANNOTATIONS = (
+    "key",
+    "unique",
+    "index",
+    "range",
+    "check",
+    "embed",
+    "default",
+    "rename_from",
+    "description",
+    "instruction",
+    "card",
+)
+_ANNOTATION_ALIASES = {
+    "primary_key": "`@key`",
+    "primarykey": "`@key`",
+    "pk": "`@key`",
+    "id": "`@key`",
+    "unique_key": "`@unique`",
+    "indexed": "`@index`",
+    "required": "a type without `?`",
+    "not_null": "a type without `?`",
+    "nullable": "a type with `?`",
+    "optional": "a type with `?`",
+    "renamed_from": "`@rename_from`",
+    "doc": "`@description`",
+    "comment": "`@description`",
+}
+
+
+def suggest_annotation(name: str) -> str | None:
+    """What a free annotation was probably meant to be; None if it is known or like no other."""
+    if name in _ANNOTATIONS:
+        return None
+    alias = _ANNOTATION_ALIASES.get(name)
+    near = get_close_matches(name[:40], _ANNOTATIONS, n=1, cutoff=0.75)
+    return alias or (f"`@{near[0]}`" if near else None)
