@@ -6,7 +6,7 @@ a whole.
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from omnigraph.errors import InvalidArgument
@@ -17,6 +17,14 @@ from omnigraph.lang.catalog import (
     NodeType,
     Property,
     canonical,
+)
+from omnigraph.lang.declared_constraints import (
+    DeclaredConstraint,
+    constrained_properties,
+    edge_constraints,
+    implies,
+    node_constraints,
+    spell_constraint,
 )
 from omnigraph.lang.ir import EntityKind
 from omnigraph.lang.renames import Renames, match_names
@@ -97,8 +105,6 @@ _TIERS = {
     "OG-ED-101": "destructive",
     "OG-RN-101": "destructive",
 }
-_Constraint = tuple[str, str | None, tuple[object, ...]]
-"""Word, property if it has exactly one, and arguments, in desired names."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -214,7 +220,7 @@ class _Planner:
             )
         self.plan_embeds(old, new, names)
         self.plan_constraints(
-            EntityKind.NODE, old, new, _node_constraints(old, names), _node_constraints(new, None)
+            EntityKind.NODE, old, new, node_constraints(old, names), node_constraints(new, None)
         )
         key = set(new.key or ()) | set(_renamed(old.key, names) or ())
         self.plan_indexes(
@@ -238,7 +244,7 @@ class _Planner:
             )
         names = self.plan_properties(EntityKind.EDGE, old, new)
         self.plan_constraints(
-            EntityKind.EDGE, old, new, _edge_constraints(old, names), _edge_constraints(new, None)
+            EntityKind.EDGE, old, new, edge_constraints(old, names), edge_constraints(new, None)
         )
         self.plan_indexes(
             EntityKind.EDGE,
@@ -350,23 +356,25 @@ class _Planner:
         entity: EntityKind,
         old: NodeType | EdgeType,
         new: NodeType | EdgeType,
-        before: frozenset[_Constraint],
-        after: frozenset[_Constraint],
+        before: frozenset[DeclaredConstraint],
+        after: frozenset[DeclaredConstraint],
     ) -> None:
         for constraint in before - after:
             # A constraint over dropped properties alone goes with them.
-            if not _constrained(constraint) or _constrained(constraint) & _columns(new):
+            if not constrained_properties(constraint) or constrained_properties(
+                constraint
+            ) & _columns(new):
                 self.drop_constraint(entity, new.name, constraint)
         for constraint in after - before:
-            is_implied = any(_implies(other, constraint) for other in before)
+            is_implied = any(implies(other, constraint) for other in before)
             rows = 0 if is_implied else self.rows(entity, old.name)
             word, name, args = constraint
             if rows:
                 self.note(
                     "OG-MF-107",
                     "warn",
-                    f"adds `{_spelled(constraint)}` to `{new.name}`: {rows:,} rows are checked "
-                    "first, and a row that breaks it refuses the plan",
+                    f"adds `{spell_constraint(constraint)}` to `{new.name}`: {rows:,} rows are "
+                    "checked first, and a row that breaks it refuses the plan",
                     new.name,
                     name,
                 )
@@ -379,16 +387,18 @@ class _Planner:
                 details={
                     "constraint": word,
                     "arguments": list(args),
-                    "declared": _spelled(constraint),
+                    "declared": spell_constraint(constraint),
                 },
             )
 
-    def drop_constraint(self, entity: EntityKind, type_name: str, constraint: _Constraint) -> None:
+    def drop_constraint(
+        self, entity: EntityKind, type_name: str, constraint: DeclaredConstraint
+    ) -> None:
         word, name, args = constraint
         self.note(
             "OG-CD-101",
             "warn",
-            f"`{type_name}` no longer guarantees `{_spelled(constraint)}`",
+            f"`{type_name}` no longer guarantees `{spell_constraint(constraint)}`",
             type_name,
             name,
         )
@@ -401,7 +411,7 @@ class _Planner:
             details={
                 "constraint": word,
                 "arguments": list(args),
-                "declared": _spelled(constraint),
+                "declared": spell_constraint(constraint),
             },
         )
 
@@ -457,77 +467,3 @@ def _renamed(key: tuple[str, ...] | None, names: Renames) -> frozenset[str] | No
 
 def _names(key: tuple[str, ...] | None) -> str:
     return "none" if key is None else f"({', '.join(key)})"
-
-
-def _node_constraints(item: NodeType, names: Renames | None) -> frozenset[_Constraint]:
-    return frozenset(
-        (
-            *_unique_constraints(item, names),
-            *(
-                ("range", _current(entry.property, names), (entry.low, entry.high))
-                for entry in item.ranges
-            ),
-            *(
-                ("check", _current(entry.property, names), (entry.pattern,))
-                for entry in item.checks
-            ),
-        )
-    )
-
-
-def _edge_constraints(item: EdgeType, names: Renames | None) -> frozenset[_Constraint]:
-    card: tuple[_Constraint, ...] = () if item.card == (0, None) else (("card", None, item.card),)
-    return frozenset((*_unique_constraints(item, names), *card))
-
-
-def _unique_constraints(item: NodeType | EdgeType, names: Renames | None) -> Iterator[_Constraint]:
-    for row in item.unique:
-        current = tuple(sorted(_current(name, names) for name in row))
-        yield "unique", current[0] if len(current) == 1 else None, current
-
-
-def _current(name: str, names: Renames | None) -> str:
-    return name if names is None else names.current(name)
-
-
-def _constrained(constraint: _Constraint) -> set[str]:
-    """The properties that a constraint is about; none for a cardinality."""
-    word, name, args = constraint
-    if name is not None:
-        return {name}
-    return {str(arg) for arg in args} if word == "unique" else set()
-
-
-def _implies(old: _Constraint, new: _Constraint) -> bool:
-    """Rows that keep `old` keep `new` too: bounds of the same kind that only became wider."""
-    match old, new:
-        case (
-            (("range" | "card") as word, name, (old_low, old_high)),
-            (new_word, new_name, (new_low, new_high)),
-        ) if word == new_word and name == new_name:
-            return _reaches(new_low, old_low, -1) and _reaches(new_high, old_high, 1)
-    return False
-
-
-def _reaches(new: object, old: object, sign: int) -> bool:
-    """The new bound lies as far out as the old one; None is open."""
-    if new is None:
-        return True
-    if not isinstance(new, int | float) or not isinstance(old, int | float):
-        return False
-    return sign * new >= sign * old
-
-
-def _spelled(constraint: _Constraint) -> str:
-    word, name, args = constraint
-    match word, args:
-        case "required", _:
-            return f"{name} is required"
-        case "range", (low, high):
-            return f"@range({name}, {'' if low is None else low}..{'' if high is None else high})"
-        case "card", (low, high):
-            return f"@card({low}..{'' if high is None else high})"
-        case "check", (pattern,):
-            return f'@check({name}, "{pattern}")'
-        case _:
-            return f"@{word}({', '.join(str(arg) for arg in args)})"
