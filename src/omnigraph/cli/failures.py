@@ -6,6 +6,7 @@ of the class, and `diagnostics` for sources. A traceback appears only on request
 """
 
 import contextlib
+import re
 import traceback
 from collections.abc import Mapping
 from typing import Final
@@ -50,6 +51,48 @@ _CODES: Final[Mapping[str, str | None]] = {
     "cluster_refused": "bad_request",
     "internal": "internal",
 }
+
+
+_UNKNOWN_COMMAND: Final = re.compile(r"No such command '([^']+)'")
+_PLANNED_COMMANDS: Final = frozenset(
+    {
+        "alias",
+        "analytics",
+        "apply",
+        "blob",
+        "branch",
+        "change",
+        "changes",
+        "cleanup",
+        "cluster",
+        "commit",
+        "config",
+        "diff",
+        "embed",
+        "ensure-indices",
+        "explain",
+        "export",
+        "get",
+        "graphs",
+        "ingest",
+        "init",
+        "load",
+        "login",
+        "logout",
+        "mutate",
+        "optimize",
+        "policy",
+        "profile",
+        "queries",
+        "read",
+        "recovery",
+        "repair",
+        "run",
+        "serve",
+        "show",
+        "snapshot",
+    }
+)
 
 
 def report(error: OmnigraphError, output: Output) -> int:
@@ -110,6 +153,9 @@ def render_traceback(error: Exception) -> str:
 
 def _explain_usage(error: typer.TyperException) -> str:
     message = _one_line(error.format_message()).rstrip(".")
+    unknown = _UNKNOWN_COMMAND.match(message)
+    if unknown is not None and unknown[1] in _PLANNED_COMMANDS:
+        return f"'{unknown[1]}' is not in this version, which has no graphs yet"
     context = getattr(error, "ctx", None)
     program = "omnigraph" if context is None else context.command_path
     return f"{message[:1].lower()}{message[1:]}; see '{program} --help'"

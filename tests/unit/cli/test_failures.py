@@ -4,6 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import typer
 
 from omnigraph import errors
 from omnigraph.cli.failures import envelope_of, public_code, report, translate
@@ -109,3 +110,12 @@ def test_a_bug_is_reported_as_one_without_a_traceback(fail: Callable[[], object]
         translated = translate(error)
     assert isinstance(translated, errors.InternalError)
     assert "please report it" in translated.message
+
+
+def test_a_command_of_a_later_version_is_named_as_such() -> None:
+    assert translate(
+        typer.TyperException("No such command 'init'. Did you mean 'lint'?")
+    ).message == ("'init' is not in this version, which has no graphs yet")
+    assert (
+        "see 'omnigraph --help'" in translate(typer.TyperException("No such command 'x'.")).message
+    )
