@@ -162,10 +162,10 @@ class _BlockChecker:
                 "match_type",
                 f"`{type_name}.{item.property}` is {kind} and cannot equal a value of type "
                 f"{value.type}{hint}",
-                item.extent,
+                item.value.extent,
             )
             return
-        if self.checker.in_enum(kind, value, item.extent):
+        if self.checker.in_enum(kind, value, item.value.extent):
             op = ir.FilterOp.LIST_CONTAINS if is_member else ir.FilterOp.EQ
             self.matches.setdefault(var, []).append(ir.Filter(column.expr, op, value.expr))
 

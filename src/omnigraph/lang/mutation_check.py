@@ -292,7 +292,7 @@ def _unfit(
         code,
         "assignment_type",
         f"`{target.name}.{item.property}` is {kind} and cannot take {given}",
-        item.extent,
+        item.value.extent,
     )
 
 
@@ -315,6 +315,6 @@ def _check_predicate(
     if value is None or not isinstance(value.expr, ir.Param | ir.Lit):
         return None
     column = Typed(ir.Prop("", predicate.property, kind), kind)
-    if checker.check_compare(column, predicate.op, value, predicate.extent) is None:
+    if checker.check_compare(column, predicate.op, value, predicate.value.extent) is None:
         return None
     return ir.Pred(_column(predicate.property, target), COMPARE_OPS[predicate.op], value.expr)

@@ -396,9 +396,8 @@ class _Builder:
         extent = extent_of(name)
         node = _as_tree(value)
         if node.data == "null":
-            return ast.Assignment(
-                property=str(name), value=ast.NullLit(extent=extent), extent=extent
-            )
+            null = ast.NullLit(extent=extent_of(node))
+            return ast.Assignment(property=str(name), value=null, extent=extent)
         return ast.Assignment(property=str(name), value=self.value(node), extent=extent)
 
     def predicate(self, tree: Node) -> ast.Predicate:
