@@ -18,7 +18,7 @@ test: ## The default suite, as continuous integration runs it
 	@scripts/test.sh
 
 test-all: ## Every test, the slow ones and those on Spark too; needs Java 17
-	@$(LIB); check_java; install_packages all; static_checks; run_tests -m ""
+	@$(LIB); check_java; install_packages all; static_checks; run_tests -q -n auto --maxprocesses 8 -m ""
 
 format: install ## Format the code and fix what the linter can fix
 	@.venv/bin/ruff check --fix --quiet . || true; .venv/bin/ruff format .
