@@ -12,7 +12,7 @@ from omnigraph.lang.catalog import Catalog
 from omnigraph.lang.checked import Context, Scope, SearchUse, Typed
 from omnigraph.lang.diagnostics import Findings
 from omnigraph.lang.query_printer import print_expr
-from omnigraph.lang.search_calls import check_search
+from omnigraph.lang.search_calls import check_search, is_nested_aggregate
 from omnigraph.lang.source import Extent
 from omnigraph.lang.suggest import did_you_mean
 from omnigraph.lang.types import BOOL, DATE, DATETIME, F64, I64, STRING, PropType, Scalar
@@ -274,13 +274,7 @@ class ExprChecker:
     def check_aggregate_argument(self, expr: ast.Call) -> Typed | None:
         """The argument, which may hold neither an aggregate nor a search function."""
         arg_expr = expr.args[0]
-        if isinstance(arg_expr, ast.Call) and arg_expr.function in ast.AGGREGATES:
-            self.report(
-                "T29",
-                "aggregate_nested",
-                f"aggregate `{arg_expr.function}` cannot stand inside `{expr.function}`",
-                arg_expr.extent,
-            )
+        if is_nested_aggregate(self, expr, arg_expr):
             return None
         arg = self.check(arg_expr)
         match arg:
@@ -366,7 +360,6 @@ class ExprChecker:
 
     def incomparable(self, op: ast.CompareOp, left: Typed, right: Typed, extent: Extent) -> None:
         """Report operands that `op` cannot take."""
-        hint = ""
         if op is ast.CompareOp.CONTAINS and left.type.is_list:
             hint = f"; its items are {left.type.item.as_nullable(nullable=False)}"
         elif left.type.is_list or right.type.is_list:
@@ -420,6 +413,12 @@ def _date_hint(left: Typed, right: Typed) -> str:
             case _ if other.type.scalar in (Scalar.DATE, Scalar.DATETIME):
                 return "; a Date and a DateTime are never compared"
     return ""
+
+
+def date_literal_hint(column: PropType, given: PropType) -> str:
+    """A tail for a message about a text given where a date belongs."""
+    is_date = column.scalar in (Scalar.DATE, Scalar.DATETIME) and given.is_text
+    return f'; write `{column.scalar.lower()}("…")`' if is_date else ""
 
 
 def _short(expr: ast.Expr) -> str:

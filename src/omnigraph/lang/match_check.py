@@ -12,10 +12,10 @@ from omnigraph.lang import query_ast as ast
 from omnigraph.lang.catalog import EdgeType
 from omnigraph.lang.checked import Block, BoundNode, Scope, Typed, Walk
 from omnigraph.lang.diagnostics import join_names
-from omnigraph.lang.expressions import ExprChecker
+from omnigraph.lang.expressions import ExprChecker, date_literal_hint
 from omnigraph.lang.source import Extent
 from omnigraph.lang.suggest import did_you_mean
-from omnigraph.lang.types import BOOL, Scalar
+from omnigraph.lang.types import BOOL
 from omnigraph.limits import MAX_HOPS
 
 _TRUE = ir.Lit(value=True, type=BOOL)
@@ -154,9 +154,9 @@ class _BlockChecker:
             or not value.type.is_plain
             or not target.is_compatible_with(value.type)
         ):
-            is_date = kind.scalar in (Scalar.DATE, Scalar.DATETIME) and value.type.is_text
-            hint = "; match one member of a list, or use `contains`" if kind.is_list else ""
-            hint = f'; write `{kind.scalar.lower()}("…")`' if is_date else hint
+            hint = date_literal_hint(kind, value.type)
+            if kind.is_list and not hint:
+                hint = "; match one member of a list, or use `contains`"
             self.report(
                 "T3",
                 "match_type",

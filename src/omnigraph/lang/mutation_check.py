@@ -11,7 +11,7 @@ from omnigraph.lang import query_ast as ast
 from omnigraph.lang.catalog import EdgeType, NodeType
 from omnigraph.lang.checked import Typed
 from omnigraph.lang.diagnostics import join_names
-from omnigraph.lang.expressions import COMPARE_OPS, NOW, ExprChecker
+from omnigraph.lang.expressions import COMPARE_OPS, NOW, ExprChecker, date_literal_hint
 from omnigraph.lang.query_printer import print_expr
 from omnigraph.lang.source import Extent
 from omnigraph.lang.suggest import did_you_mean
@@ -251,8 +251,7 @@ def _fit_literal(
     is_blob_text = kind.scalar is Scalar.BLOB and literal.type.is_text
     compatible = kind.is_compatible_with(literal.type)
     if not (is_vector or is_empty or is_blob_text or compatible):
-        is_date = kind.scalar in (Scalar.DATE, Scalar.DATETIME) and literal.type.is_text
-        hint = f'; write `{kind.scalar.lower()}("…")`' if is_date else ""
+        hint = date_literal_hint(kind, literal.type)
         _unfit(checker, item, kind, target, f"a value of type {literal.type}{hint}")
         return None
     try:

@@ -198,7 +198,7 @@ def _rrf_k(checker: "ExprChecker", expr: ast.Call) -> ir.Param | ir.Lit | None:
 def _field(checker: "ExprChecker", expr: ast.Call) -> ir.Prop | None:
     """The searched property of a node variable."""
     arg = expr.args[0]
-    if _is_aggregate(checker, expr, arg):
+    if is_nested_aggregate(checker, expr, arg):
         return None
     if not isinstance(arg, ast.PropAccess):
         checker.report(
@@ -234,7 +234,7 @@ def _field(checker: "ExprChecker", expr: ast.Call) -> ir.Prop | None:
 
 def _operand(checker: "ExprChecker", call: ast.Call, arg: ast.Expr) -> ir.Param | ir.Lit | None:
     """A literal or parameter; anything that depends on a row is T34."""
-    if _is_aggregate(checker, call, arg):
+    if is_nested_aggregate(checker, call, arg):
         return None
     is_param = isinstance(arg, ast.Var) and arg.name in checker.scope.params
     is_literal = not isinstance(arg, ast.Var | ast.PropAccess | ast.AliasRef | ast.Call)
@@ -252,7 +252,7 @@ def _operand(checker: "ExprChecker", call: ast.Call, arg: ast.Expr) -> ir.Param 
     return typed.expr
 
 
-def _is_aggregate(checker: "ExprChecker", call: ast.Call, arg: ast.Expr) -> bool:
+def is_nested_aggregate(checker: "ExprChecker", call: ast.Call, arg: ast.Expr) -> bool:
     """True, with T29, when an argument is an aggregate."""
     if not isinstance(arg, ast.Call) or arg.function not in ast.AGGREGATES:
         return False
