@@ -19,7 +19,46 @@ from contextlib import contextmanager
 from enum import StrEnum
 from typing import Final, TypeAlias
 
-NAMES: frozenset[str] = frozenset()
+WRITERS: Final = ("mutation",)
+"""The kinds of writer that exist; each has every step of the commit protocol."""
+
+STEPS: Final = (
+    "post_capture",
+    "post_stage_pre_lease",
+    "post_lease_pre_sidecar",
+    "post_phase_a",
+    "pre_table_commit",
+    "post_table_commit",
+    "between_links",
+    "post_phase_b_pre_manifest_commit",
+    "post_phase_c_pre_phase_d",
+    "post_phase_d_pre_release",
+)
+"""The steps of the commit protocol, in order."""
+
+NAMES: frozenset[str] = frozenset(f"{kind}.{step}" for kind in WRITERS for step in STEPS) | {
+    "publish.post_read_pre_commit",
+    "publish.ack_lost",
+    "publish.contention",
+    "lease.post_create",
+    "lease.renew",
+    "lease.release",
+    "fork.post_create_pre_open",
+    "fork.pre_reclaim",
+    "recovery.post_list",
+    "recovery.post_classify",
+    "recovery.between_restores",
+    "recovery.post_restore_pre_publish",
+    "recovery.pre_roll_forward_publish",
+    "recovery.post_publish_pre_delete",
+    "init.post_claim",
+    "init.post_schema",
+    "init.post_table_create",
+    "init.manifest_ack_lost",
+    "init.post_manifest_pre_unclaim",
+    "branch_create.post_native",
+    "branch_delete.post_publish_pre_reclaim",
+}
 """Every registered point. A protocol step and its name arrive together."""
 
 

@@ -120,3 +120,8 @@ def new_operation_id(ids: IdSource) -> OperationId:
 def new_branch_id(ids: IdSource) -> BranchId:
     """Mint the id of a branch; lower case, because it becomes part of a path."""
     return BranchId(ids.next_ulid().lower())
+
+
+def new_link_uuid(ids: IdSource) -> str:
+    """Mint the uuid of one Lance transaction; it sorts like the ULID that it is made of."""
+    return str(ULID.from_str(ids.next_ulid()).to_uuid())

@@ -1,0 +1,121 @@
+"""Blob values: their length, their address if they lie outside the graph, and their bytes.
+
+A scan never reads a blob. One value is read in ranges; the values of many rows are read at once
+only to be written again, when a row is updated and its blob is kept.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, cast
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from omnigraph.storage.layout import column_of, schema_of
+from omnigraph.storage.predicates import In, to_arrow
+from omnigraph.storage.reading import Ids, chunks
+from omnigraph.storage.signals import ObjectMissing
+
+if TYPE_CHECKING:
+    from lance.blob import BlobFile
+
+    from omnigraph.storage.calls import StoreCalls
+    from omnigraph.storage.handles import TableHandle
+
+STORED_BLOB = pa.struct([pa.field("data", pa.large_binary()), pa.field("uri", pa.string())])
+"""How rows carry a blob that may lie outside: bytes, or an address, or neither."""
+
+_DESCRIBED = schema_of(id=pa.string(), row_id=pa.uint64(), length=pa.uint64(), uri=pa.string())
+_EXTERNAL = pa.scalar(3, pa.uint8())
+"""The kind by which Lance describes a value that is only an address."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Blob:
+    """One blob value of one row."""
+
+    length: int
+    uri: str | None
+    """Where the bytes are, if the graph only holds their address."""
+
+    calls: StoreCalls = field(repr=False, compare=False)
+    file: BlobFile = field(repr=False, compare=False)
+
+    def read(self, start: int, end: int) -> bytes:
+        """The bytes from `start` up to `end`, fewer if the value ends before."""
+        with self.calls.making("read_blob", self.uri or "blob"):
+            self.file.seek(start)
+            return self.file.read(max(0, min(end, self.length) - start))
+
+
+def blob(calls: StoreCalls, handle: TableHandle, entity_id: str, name: str) -> Blob | None:
+    """The blob of one row, or `None` if it is null.
+
+    Raises:
+        ObjectMissing: there is no row with this id.
+    """
+    found = descriptors(calls, handle, pa.array([entity_id], pa.string()), name)
+    if not found.num_rows:
+        raise ObjectMissing(f"{handle.layout.table_key} has no row {entity_id!r}")
+    row = found.to_pylist()[0]
+    if row["length"] is None:
+        return None
+    with calls.making("open_blob", handle.layout.table_key):
+        (file,) = handle.dataset.take_blobs(column_of(handle.layout, name), ids=[row["row_id"]])
+        if file is None:
+            return None
+        return Blob(length=file.size(), uri=row["uri"], calls=calls, file=file)
+
+
+def descriptors(calls: StoreCalls, handle: TableHandle, ids: Ids, name: str) -> pa.Table:
+    """`id`, `row_id`, `length` and `uri` of the blobs of these rows, without their bytes.
+
+    `length` is null for a null blob; for one outside the graph it is 0, since nobody looked.
+    """
+    column = column_of(handle.layout, name)
+    parts = []
+    for chunk in chunks(ids):
+        expression = to_arrow(In("id", chunk), handle.layout.schema, handle.layout.columns)
+        with calls.making("describe_blobs", handle.layout.table_key):
+            parts.append(
+                handle.dataset.to_table(columns=["id", "_rowid", column], filter=expression)
+            )
+    if not parts:
+        return _DESCRIBED.empty_table()
+    found = pa.concat_tables(parts)
+    described = found[column].combine_chunks()
+    if isinstance(described, pa.ExtensionArray):
+        described = described.storage
+    external = pc.equal(pc.struct_field(described, "kind"), _EXTERNAL)
+    return pa.table(
+        [
+            found["id"],
+            found["_rowid"],
+            pc.struct_field(described, "size"),
+            pc.if_else(external, pc.struct_field(described, "blob_uri"), None),
+        ],
+        schema=_DESCRIBED,
+    )
+
+
+def stored_blobs(
+    calls: StoreCalls, handle: TableHandle, ids: Ids, name: str
+) -> pa.Array[pa.Scalar[pa.StructType]]:
+    """The blobs of these rows as `STORED_BLOB`, in the order of the ids; absent rows give null.
+
+    Holds all their bytes: whoever calls it has compared their lengths with the budget.
+    """
+    column = column_of(handle.layout, name)
+    by_id: dict[str, dict[str, object]] = {}
+    for row in descriptors(calls, handle, ids, name).to_pylist():
+        if row["length"] is None:
+            continue
+        data: bytes | None = None
+        if row["uri"] is None:
+            with calls.making("read_blob", handle.layout.table_key):
+                (file,) = handle.dataset.take_blobs(column, ids=[row["row_id"]])
+                data = None if file is None else file.read()
+        by_id[row["id"]] = {"data": data, "uri": row["uri"]}
+    values = [by_id.get(cast("str", each)) for each in ids.to_pylist()]
+    return pa.array(values, STORED_BLOB)

@@ -1,0 +1,233 @@
+"""Makes staged writes part of a line, and lines part of a table.
+
+These are the steps that change what a table shows. Each proves its own outcome: a commit by the
+number of the version that it made, a fork by what the store lists after it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lance import LanceOperation, Transaction
+
+from omnigraph.errors import StorageError, StorageUnavailable
+from omnigraph.ids import new_link_uuid
+from omnigraph.storage import staging
+from omnigraph.storage.files import fork_files, line_folder, version_files
+from omnigraph.storage.handles import ForkState, Pin, lance_branch
+from omnigraph.storage.layout import physical_schema
+from omnigraph.storage.signals import (
+    AlreadyExists,
+    CommitRefused,
+    Interleaved,
+    LineHasChildren,
+    ObjectMissing,
+    StorageSignal,
+)
+from omnigraph.storage.writes import text_indexes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from lance import LanceDataset
+
+    from omnigraph.ids import BranchId
+    from omnigraph.storage.handles import (
+        Link,
+        StagedWrite,
+        TableHandle,
+        TableLayout,
+        WriteStamp,
+    )
+    from omnigraph.storage.lines import Lines
+    from omnigraph.storage.links import Writing
+
+
+def create_table(writing: Writing, lines: Lines, layout: TableLayout) -> Pin:
+    """An empty table with its text indexes, untrained; durable, unreachable until registered.
+
+    Raises:
+        AlreadyExists: there is a table at this location.
+    """
+    with writing.calls.making("create_table", layout.table_key):
+        try:
+            dataset = staging.create(
+                lines.location.uri(layout.location),
+                physical_schema(layout),
+                lines.location.options,
+                lines.session,
+            )
+        except OSError as error:
+            # The only text of Lance that is read here: no other call tells that a table is there.
+            if "already exists" in str(error):
+                raise AlreadyExists(f"{layout.table_key} at {layout.location}") from error
+            raise
+    handle = lines.keep(layout, None, dataset)
+    operation = text_indexes(writing, handle)
+    if operation is not None:
+        registered = Transaction(handle.pin.version, operation, new_link_uuid(writing.ids))
+        handle = lines.keep(layout, None, _commit(writing, handle, registered))
+    writing.durable.sync([layout.location])
+    return handle.pin
+
+
+def sync_staged(writing: Writing, staged: StagedWrite) -> None:
+    """Make the files of a staged write durable, before anything names them."""
+    writing.durable.sync(staged.files)
+
+
+def commit_staged(writing: Writing, lines: Lines, handle: TableHandle, link: Link) -> TableHandle:
+    """The version that a link makes on top of the handle, durable.
+
+    Raises:
+        CommitRefused: another commit stands in the way; nothing landed.
+        Interleaved: it landed, but not as the next version.
+    """
+    transaction = link.stage(handle)
+    try:
+        dataset = _commit(writing, handle, transaction)
+    except StorageUnavailable:
+        if isinstance(transaction.operation, LanceOperation.Rewrite):
+            _require_not_overtaken(lines, handle, link)
+        raise
+    if dataset.version != handle.pin.version + 1:
+        raise Interleaved(
+            f"{handle.layout.table_key}: staged at version {handle.pin.version}, landed as"
+            f" {dataset.version}",
+            version=dataset.version,
+        )
+    committed = lines.keep(handle.layout, handle.pin.branch, dataset)
+    writing.durable.sync(version_files(committed.pin, handle.pin.version, link.uuid))
+    return committed
+
+
+def _commit(writing: Writing, handle: TableHandle, transaction: Transaction) -> LanceDataset:
+    with writing.calls.making("commit", handle.layout.table_key):
+        return staging.commit(handle.dataset, transaction)
+
+
+def _require_not_overtaken(lines: Lines, handle: TableHandle, link: Link) -> None:
+    """Tell a refused compaction, for which Lance has no error of its own, from an outage."""
+    layout, pin = handle.layout, handle.pin
+    head = lines.head_version(layout, pin.branch)
+    made = [
+        lines.trace(layout, pin.branch, version) for version in range(pin.version + 1, head + 1)
+    ]
+    if made and all(each.uuid != link.uuid for each in made):
+        raise CommitRefused(
+            f"{layout.table_key}: version {pin.version + 1} is of another writer", is_final=False
+        )
+
+
+def restore(
+    writing: Writing,
+    lines: Lines,
+    layout: TableLayout,
+    line: str | None,
+    version: int,
+    stamp: WriteStamp,
+) -> TableHandle:
+    """Shows an older version again, as a new one on top of the head, durable.
+
+    Never refused, so it is only called by the holder of the line; everything that was staged
+    before is refused from then on.
+    """
+    head = lines.head(layout, line)
+    uuid = new_link_uuid(writing.ids)
+    operation = LanceOperation.Restore(version)
+    transaction = Transaction(head.pin.version, operation, uuid, stamp.properties)
+    restored = lines.keep(layout, line, _commit(writing, head, transaction))
+    writing.durable.sync(version_files(restored.pin, head.pin.version, uuid))
+    return restored
+
+
+def fork(
+    writing: Writing,
+    lines: Lines,
+    handle: TableHandle,
+    branch_id: BranchId,
+    delete_prefix: Callable[[str], None],
+) -> Pin:
+    """A line for a graph branch that starts at this handle, durable.
+
+    One that is already there is used if it starts at the same place and has not moved; one that
+    starts elsewhere is made anew, for nothing was ever written on it. Creation is two steps inside
+    Lance, so a crash can leave a tree without its ref, which blocks the name: then the tree is
+    removed and the creation repeated, once.
+
+    Raises:
+        AlreadyExists: the line is there and holds commits.
+    """
+    layout, name = handle.layout, _line_name(branch_id)
+    try:
+        _create_line(writing, handle, name)
+    except (StorageSignal, StorageError, StorageUnavailable):
+        state = fork_state(lines, layout, branch_id)
+        if state is None or not _starts_at(state, handle):
+            delete_fork(writing, lines, layout, branch_id, delete_prefix)
+            _create_line(writing, handle, name)
+    writing.durable.sync(fork_files(layout.location, name))
+    return Pin(location=layout.location, branch=name, version=handle.pin.version)
+
+
+def _create_line(writing: Writing, handle: TableHandle, name: str) -> None:
+    with writing.calls.making("fork", handle.layout.table_key):
+        staging.create_line(handle.dataset, name, handle.pin.branch, handle.pin.version)
+
+
+def _starts_at(state: ForkState, handle: TableHandle) -> bool:
+    if state.head != state.parent_version:
+        raise AlreadyExists(
+            f"{handle.layout.table_key}: a line of this branch starts at"
+            f" {state.parent_branch}@{state.parent_version} and is already at {state.head}"
+        )
+    return (state.parent_branch, state.parent_version) == (handle.pin.branch, handle.pin.version)
+
+
+def fork_state(lines: Lines, layout: TableLayout, branch_id: BranchId) -> ForkState | None:
+    """The line of a graph branch as the store has it, if it does.
+
+    Raises:
+        ObjectMissing: there is no such table.
+    """
+    name = _line_name(branch_id)
+    found = lines.branches(layout).get(name)
+    if found is None:
+        return None
+    return ForkState(
+        parent_branch=found["parent_branch"],
+        parent_version=found["parent_version"],
+        head=lines.head_version(layout, name),
+    )
+
+
+def delete_fork(
+    writing: Writing,
+    lines: Lines,
+    layout: TableLayout,
+    branch_id: BranchId,
+    delete_prefix: Callable[[str], None],
+) -> None:
+    """Remove the line of a graph branch, and what is left of one whose ref is gone.
+
+    Raises:
+        LineHasChildren: another line grew from it.
+    """
+    name = _line_name(branch_id)
+    branches = lines.branches(layout)
+    children = sorted(child for child, each in branches.items() if each["parent_branch"] == name)
+    if children:
+        raise LineHasChildren(f"{layout.table_key}: {', '.join(children)} grew from {name}")
+    try:
+        with writing.calls.making("delete_fork", layout.table_key):
+            staging.delete_line(lines.root(layout), name)
+    except ObjectMissing:
+        delete_prefix(line_folder(layout.location, name))
+    lines.forget_line(layout, name)
+
+
+def _line_name(branch_id: BranchId) -> str:
+    name = lance_branch(branch_id)
+    if name is None:
+        raise AlreadyExists("the main line of a table is never forked nor deleted")
+    return name

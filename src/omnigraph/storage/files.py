@@ -1,0 +1,88 @@
+"""Which files an operation wrote, by name below the root of the graph.
+
+Lance returns metadata, not names; the names follow from it. They are what is synced before a write
+is announced and what a cleanup may find unreferenced later.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lance import LanceOperation
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from lance.fragment import FragmentMetadata
+
+    from omnigraph.storage.handles import Pin
+    from omnigraph.storage.location import GraphLocation
+
+_GREATEST_VERSION = 2**64 - 1
+
+
+def line_folder(location: str, branch: str | None) -> str:
+    """The folder of a line of a table: that of the table, or a tree inside it."""
+    return location if branch is None else f"{location}/tree/{branch}"
+
+
+def version_files(pin: Pin, base_version: int, uuid: str) -> tuple[str, ...]:
+    """The two files that a commit on `base_version` writes: the version and its transaction.
+
+    Lance counts file names of versions down, so that a listing shows the newest first.
+    """
+    folder = line_folder(pin.location, pin.branch)
+    return (
+        f"{folder}/_versions/{_GREATEST_VERSION - pin.version:020d}.manifest",
+        f"{folder}/_transactions/{base_version}-{uuid}.txn",
+    )
+
+
+def fork_files(location: str, name: str) -> tuple[str, ...]:
+    """What the creation of a line writes: its ref, and a tree with its first version."""
+    return f"{location}/_refs/branches/{name}.json", line_folder(location, name)
+
+
+def written_files(
+    root: GraphLocation, pin: Pin, operation: LanceOperation.BaseOperation
+) -> tuple[str, ...]:
+    """The files and folders that staging this operation on this line wrote."""
+    folder = line_folder(pin.location, pin.branch)
+    match operation:
+        case LanceOperation.Append() | LanceOperation.Overwrite():
+            found = list(_data(root, folder, operation.fragments))
+        case LanceOperation.Update():
+            found = [
+                *_data(root, folder, operation.new_fragments),
+                *_deletions(folder, operation.updated_fragments),
+            ]
+        case LanceOperation.Delete():
+            found = list(_deletions(folder, operation.updated_fragments))
+        case LanceOperation.Rewrite():
+            found = [
+                name
+                for group in operation.groups
+                for name in _data(root, folder, group.new_fragments)
+            ]
+        case LanceOperation.CreateIndex():
+            found = [f"{folder}/_indices/{index.uuid}" for index in operation.new_indices]
+        case _:
+            found = []
+    return tuple(found)
+
+
+def _data(root: GraphLocation, folder: str, fragments: Iterable[FragmentMetadata]) -> Iterator[str]:
+    for fragment in fragments:
+        for file in fragment.files:
+            yield f"{folder}/data/{file.path}"
+            # Blobs above some size lie beside the file, in a folder of its name.
+            blobs = f"{folder}/data/{file.path.removesuffix('.lance')}"
+            if root.is_local and root.path(blobs).is_dir():
+                yield blobs
+
+
+def _deletions(folder: str, fragments: Iterable[FragmentMetadata]) -> Iterator[str]:
+    for fragment in fragments:
+        deleted = fragment.deletion_file
+        if deleted is not None and deleted.base_id is None:
+            yield f"{folder}/{deleted.path(fragment.id)}"

@@ -1,0 +1,51 @@
+"""Everything of one graph that is stored, behind one object: control objects, manifest, tables."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from omnigraph.failpoints import arm_from, parse_points
+from omnigraph.storage.calls import StoreCalls
+from omnigraph.storage.durability import durability_of
+from omnigraph.storage.manifest import ManifestStorage
+from omnigraph.storage.objects import StorageAdapter
+from omnigraph.storage.tables import TableStore
+
+if TYPE_CHECKING:
+    from omnigraph.ids import IdSource
+    from omnigraph.settings import StorageSettings
+    from omnigraph.storage.calls import CallObserver
+    from omnigraph.storage.location import GraphLocation
+    from omnigraph.storage.tables import TableStorage
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GraphStorage:
+    """The parts that one graph is stored with."""
+
+    location: GraphLocation
+    objects: StorageAdapter
+    manifest: ManifestStorage
+    tables: TableStorage
+
+
+def open_storage(
+    location: GraphLocation,
+    settings: StorageSettings,
+    ids: IdSource,
+    *,
+    observer: CallObserver | None = None,
+) -> GraphStorage:
+    """The storage of the graph at a location; touches nothing yet."""
+    if settings.testing and settings.failpoints:
+        arm_from(parse_points(settings.failpoints))
+    calls = StoreCalls(observer, root=str(location))
+    durable = durability_of(location, settings.durability, calls)
+    objects = StorageAdapter(location, calls, durable)
+    return GraphStorage(
+        location=location,
+        objects=objects,
+        manifest=ManifestStorage(location, calls, durable, objects),
+        tables=TableStore(location, calls, durable, ids, delete_prefix=objects.delete_prefix),
+    )

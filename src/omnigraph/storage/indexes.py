@@ -1,0 +1,180 @@
+"""The indexes of a table: their names, what they cover, and the segments that are built.
+
+Building writes files and commits nothing. Fragments that no segment covers are always answered
+correctly, so an index may lag; a segment that covers the wrong rows revives old values, so segments
+are added only for rows that were never updated nor moved, and everything else is built anew.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+from lance.dataset import Index
+
+from omnigraph.storage.layout import SYSTEM_COLUMNS, column_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from lance import LanceDataset
+
+    from omnigraph.storage.handles import TableLayout
+
+TEXT_ANALYZER: Mapping[str, Any] = {
+    "base_tokenizer": "simple",
+    "language": "English",
+    "lower_case": True,
+    "stem": True,
+    "remove_stop_words": True,
+    "ascii_folding": True,
+    "max_token_length": 40,
+    "with_position": True,
+}
+"""The one text analyzer: index and query go through it, so no caller spells out its parts."""
+
+
+class IndexKind(StrEnum):
+    """The kinds that are built."""
+
+    BTREE = "BTREE"
+    INVERTED = "INVERTED"
+    IVF_FLAT = "IVF_FLAT"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IndexSpec:
+    """One index that a table should have."""
+
+    property_name: str
+    kind: IndexKind
+    is_trained: bool = True
+    """Untrained, an index covers no row and only tells how text is analyzed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IndexCoverage:
+    """An index that a table has."""
+
+    name: str
+    property_name: str | None
+    """`None` if the property was dropped."""
+
+    kind: str
+    segments: int
+    fragments: frozenset[int]
+    """The live fragments that it covers."""
+
+    rows_covered: int
+    rows: int
+
+    @property
+    def is_complete(self) -> bool:
+        """Every row is covered."""
+        return self.rows_covered >= self.rows
+
+
+def index_name(layout: TableLayout, spec: IndexSpec) -> str:
+    """The name of an index, which outlives every rename of its property."""
+    if spec.property_name in SYSTEM_COLUMNS:
+        return f"ix_{spec.property_name}"
+    return f"ix_{layout.property_ids[spec.property_name]}_{spec.kind.lower()}"
+
+
+def text_specs(layout: TableLayout) -> list[IndexSpec]:
+    """The text indexes that a table has from its birth, without training."""
+    return [
+        IndexSpec(property_name=name, kind=IndexKind.INVERTED, is_trained=False)
+        for name in layout.text_indexes
+    ]
+
+
+def build_segment(
+    dataset: LanceDataset,
+    layout: TableLayout,
+    spec: IndexSpec,
+    fragments: Iterable[int],
+    options: Mapping[str, Any],
+) -> Index:
+    """Writes one finished segment over these fragments and commits nothing.
+
+    Any: what Lance takes for the kind of index.
+    """
+    raw = dataset.create_index_uncommitted(
+        column_of(layout, spec.property_name),
+        spec.kind.value,
+        name=index_name(layout, spec),
+        replace=True,
+        train=spec.is_trained,
+        fragment_ids=sorted(fragments) if spec.is_trained else [],
+        **(TEXT_ANALYZER if spec.kind is IndexKind.INVERTED else options),
+    )
+    if spec.kind is IndexKind.INVERTED:
+        # As returned it cannot be searched: the first query misses its `tokens.lance`.
+        return dataset.merge_existing_index_segments([raw])
+    return raw
+
+
+def segments_of(dataset: LanceDataset, name: str) -> list[Index]:
+    """The committed segments of an index, in the form that a transaction removes."""
+    return [
+        Index(
+            uuid=segment.uuid,
+            name=description.name,
+            fields=description.fields,
+            dataset_version=segment.dataset_version_at_last_update,
+            fragment_ids=segment.fragment_ids,
+            index_version=segment.index_version,
+            created_at=segment.created_at,
+            base_id=segment.base_id,
+        )
+        for description in dataset.describe_indices()
+        if description.name == name
+        for segment in description.segments
+    ]
+
+
+def coverage(dataset: LanceDataset, layout: TableLayout) -> list[IndexCoverage]:
+    """The indexes of a table and the part of it that they cover, by name."""
+    rows_of = {
+        fragment.fragment_id: fragment.metadata.num_rows for fragment in dataset.get_fragments()
+    }
+    by_column = {column_of(layout, name): name for name in layout.schema.names}
+    found = []
+    for description in dataset.describe_indices():
+        listed = {each for segment in description.segments for each in segment.fragment_ids}
+        live = listed & rows_of.keys()
+        found.append(
+            IndexCoverage(
+                name=description.name,
+                property_name=by_column.get(description.field_names[0]),
+                kind=description.index_type,
+                segments=len(description.segments),
+                fragments=frozenset(live),
+                rows_covered=sum(rows_of[each] for each in live),
+                rows=sum(rows_of.values()),
+            )
+        )
+    return sorted(found, key=lambda index: index.name)
+
+
+def fragment_ids(dataset: LanceDataset) -> list[int]:
+    """The fragments of a version."""
+    return [fragment.fragment_id for fragment in dataset.get_fragments()]
+
+
+def unused_fragment_id(dataset: LanceDataset) -> int:
+    """A number above every fragment of the version and above all that an index still lists."""
+    listed = {
+        fragment
+        for description in dataset.describe_indices()
+        for segment in description.segments
+        for fragment in segment.fragment_ids
+    }
+    return max(listed | set(fragment_ids(dataset)), default=-1) + 1
+
+
+def removed_by(dataset: LanceDataset, names: Sequence[str]) -> list[Index]:
+    """Every segment of these indexes."""
+    return [segment for name in names for segment in segments_of(dataset, name)]

@@ -1,0 +1,226 @@
+"""Opens tables at exact versions of their lines, and remembers what it opened.
+
+A dataset at a pinned version never changes, so it is kept by location, line and version. What asks
+for the newest version keeps a dataset of that line only to ask it: the answer always comes from the
+store. All datasets share one Lance session, and with it the caches of file metadata and indexes.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+import lance
+from lance.lance import _Session as Session
+
+from omnigraph.errors import StorageInternalError, StorageUnsupported
+from omnigraph.storage.handles import Pin, TableHandle, TableLayout, VersionTrace
+from omnigraph.storage.signals import ObjectMissing
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable
+
+    from lance import LanceDataset
+    from lance.dataset import Branch
+
+    from omnigraph.storage.calls import StoreCalls
+    from omnigraph.storage.location import GraphLocation
+
+CACHED_HANDLES = 256
+
+_Value = TypeVar("_Value")
+
+
+class Recent(Generic[_Value]):
+    """The most recently used values by key; safe to share between threads."""
+
+    __slots__ = ("_lock", "_room", "_values")
+
+    def __init__(self, room: int) -> None:
+        self._room = room
+        self._lock = threading.Lock()
+        self._values: OrderedDict[Hashable, _Value] = OrderedDict()
+
+    def find(self, key: Hashable) -> _Value | None:
+        """The value, now the most recent one."""
+        with self._lock:
+            if key not in self._values:
+                return None
+            self._values.move_to_end(key)
+            return self._values[key]
+
+    def keep(self, key: Hashable, value: _Value) -> None:
+        """Remember a value, and forget the least recent one when there is no room."""
+        with self._lock:
+            self._values[key] = value
+            self._values.move_to_end(key)
+            while len(self._values) > self._room:
+                self._values.popitem(last=False)
+
+    def forget(self, matches: Callable[[Hashable], bool]) -> None:
+        """Drop the values whose key matches."""
+        with self._lock:
+            for key in [key for key in self._values if matches(key)]:
+                del self._values[key]
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+
+class Lines:
+    """The tables of one graph, opened by line and version."""
+
+    __slots__ = ("_calls", "_pinned", "_session", "_tips", "location")
+
+    def __init__(self, location: GraphLocation, calls: StoreCalls) -> None:
+        self.location = location
+        self._calls = calls
+        self._session = Session()
+        self._pinned: Recent[LanceDataset] = Recent(CACHED_HANDLES)
+        self._tips: Recent[LanceDataset] = Recent(CACHED_HANDLES)
+
+    @property
+    def session(self) -> Session:
+        """The session that every dataset of this graph shares."""
+        return self._session
+
+    def open(self, layout: TableLayout, pin: Pin) -> TableHandle:
+        """The table at a pin.
+
+        Raises:
+            ObjectMissing: there is no such version.
+            StorageUnsupported: the graph was copied while it had branches.
+        """
+        key = (pin.location, pin.branch, pin.version)
+        dataset = self._pinned.find(key)
+        if dataset is None:
+            dataset = self._checkout(layout, pin.branch, pin.version)
+            self._pinned.keep(key, dataset)
+        return TableHandle(layout=layout, pin=pin, dataset=dataset)
+
+    def keep(self, layout: TableLayout, branch: str | None, dataset: LanceDataset) -> TableHandle:
+        """The handle of a version that was just made."""
+        pin = Pin(location=layout.location, branch=branch, version=dataset.version)
+        self._pinned.keep((pin.location, pin.branch, pin.version), dataset)
+        return TableHandle(layout=layout, pin=pin, dataset=dataset)
+
+    def head_version(self, layout: TableLayout, branch: str | None) -> int:
+        """The newest version of a line, asked of the store.
+
+        Raises:
+            ObjectMissing: there is no such line.
+        """
+        tip = self._tip(layout, branch)
+        with self._calls.making("latest_version", layout.table_key):
+            version: int = tip.latest_version
+        return version
+
+    def head(self, layout: TableLayout, branch: str | None) -> TableHandle:
+        """The newest version of a line, opened."""
+        version = self.head_version(layout, branch)
+        return self.open(layout, Pin(location=layout.location, branch=branch, version=version))
+
+    def open_ancestor(self, handle: TableHandle, version: int) -> TableHandle:
+        """An older version of the handle's line, or of the lines that it grew from.
+
+        Raises:
+            ObjectMissing: the version is gone, or newer than the handle.
+        """
+        layout, branch = handle.layout, handle.pin.branch
+        known = self.branches(layout) if branch is not None else {}
+        while branch is not None and branch in known and version < known[branch]["parent_version"]:
+            branch = known[branch]["parent_branch"]
+        return self.open(layout, Pin(location=layout.location, branch=branch, version=version))
+
+    def root(self, layout: TableLayout) -> LanceDataset:
+        """Some version of the table's main line, from which every line is reached."""
+        return self._tip(layout, None)
+
+    def branches(self, layout: TableLayout) -> dict[str, Branch]:
+        """The lines of a table beside its main line, with the places where they start.
+
+        Raises:
+            ObjectMissing: there is no such table.
+        """
+        root = self.root(layout)
+        with self._calls.making("list_branches", layout.table_key):
+            return root.branches.list()
+
+    def trace(self, layout: TableLayout, branch: str | None, version: int) -> VersionTrace:
+        """Who made a version; nothing but its number if that cannot be read.
+
+        Raises:
+            StorageUnavailable, StorageDenied: the store did not answer, which says nothing about
+                the version.
+        """
+        tip = self._tip(layout, branch)
+        try:
+            with self._calls.making("read_transaction", layout.table_key):
+                made = tip.read_transaction(version)
+        except (ObjectMissing, StorageInternalError):
+            made = None
+        if made is None:
+            return VersionTrace(version=version)
+        properties = made.transaction_properties or {}
+        return VersionTrace(
+            version=version,
+            uuid=made.uuid,
+            operation_id=properties.get("omnigraph.operation"),
+            kind=properties.get("omnigraph.kind"),
+            operation=type(made.operation).__name__,
+        )
+
+    def forget_line(self, layout: TableLayout, branch: str) -> None:
+        """Forget what was opened of a line that is gone or may be made anew."""
+        line = (layout.location, branch)
+        for cache in (self._pinned, self._tips):
+            cache.forget(lambda key: isinstance(key, tuple) and key[:2] == line)
+
+    def _tip(self, layout: TableLayout, branch: str | None) -> LanceDataset:
+        key = (layout.location, branch)
+        tip = self._tips.find(key)
+        if tip is None:
+            tip = self._checkout(layout, branch, None) if branch else self._open_root(layout)
+            self._tips.keep(key, tip)
+        return tip
+
+    def _open_root(self, layout: TableLayout) -> LanceDataset:
+        with self._calls.making("open", layout.table_key):
+            return lance.dataset(
+                self.location.uri(layout.location),
+                session=self._session,
+                storage_options=dict(self.location.options) or None,
+            )
+
+    def _checkout(
+        self, layout: TableLayout, branch: str | None, version: int | None
+    ) -> LanceDataset:
+        root = self._tip(layout, None)
+        with self._calls.making("open", layout.table_key):
+            dataset = root.checkout_version((branch, version))
+            if branch is not None:
+                self._require_own_files(layout, dataset)
+            return dataset
+
+    def _require_own_files(self, layout: TableLayout, dataset: LanceDataset) -> None:
+        """Refuse a line whose files lie outside this graph.
+
+        Lance keeps the absolute path of the table in every branch, so the branches of a copied
+        graph read the files of the original, and fail when it is gone.
+        """
+        own = _bare(self.location.uri(layout.location))
+        for base in dataset.base_paths().values():
+            found = _bare(base.path)
+            if found != own and not found.startswith(f"{own}/"):
+                raise StorageUnsupported(
+                    f"{layout.table_key}: this graph was copied from {base.path}, and its branches"
+                    " still point to that original location; copy only graphs without live"
+                    " branches, or export the graph and load it into a new one",
+                    location=str(self.location),
+                    original=base.path,
+                )
+
+
+def _bare(uri: str) -> str:
+    return uri.partition("://")[2].strip("/") if "://" in uri else uri.strip("/")

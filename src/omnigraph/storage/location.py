@@ -1,0 +1,124 @@
+"""Where a graph lives: a local folder or a prefix of an S3 bucket, one root for all its objects.
+
+Everything inside is named relative to the root. A local root is made absolute and free of links
+once, because Lance keeps the absolute path of a table in the branches that grow from it.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import unquote, urlsplit
+
+from omnigraph.errors import InvalidArgument
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from omnigraph.settings import StorageSettings
+
+_PATIENCE = {
+    "connect_timeout": "2s",
+    "timeout": "10s",
+    "client_max_retries": "3",
+    "client_retry_timeout": "10",
+    "lance_aimd_max_retries": "1",
+}
+"""How long a store may keep a call waiting: one that is gone must fail in seconds, and the commit
+protocol, not the client, knows what to do about it."""
+
+_SCHEME = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]*)://")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GraphLocation:
+    """The root of a graph, with what a client of its store needs."""
+
+    root: str
+    is_local: bool
+    options: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Options of the store for Lance and obstore; may hold credentials, so never shown."""
+
+    def uri(self, relative: str) -> str:
+        """The address of an object or dataset below the root."""
+        return posixpath.join(self.root, relative)
+
+    def path(self, relative: str) -> Path:
+        """The local path of an object below the root; only for a local graph."""
+        return Path(self.root, relative)
+
+    def __str__(self) -> str:
+        return self.root
+
+
+def parse_location(given: str | Path, settings: StorageSettings) -> GraphLocation:
+    """The location that a path, `file://` or `s3://` address names.
+
+    Raises:
+        InvalidArgument: the address is empty or of another kind.
+    """
+    text = str(given)
+    if not text.strip() or "\0" in text:
+        raise InvalidArgument(
+            f"{text!r} names no graph; give a folder, a file:// or an s3:// address"
+        )
+    scheme = _SCHEME.match(text)
+    if scheme is None:
+        return _local(Path(text).expanduser())
+    match scheme[1].lower():
+        case "file":
+            return _local(_path_of_file_url(text))
+        case "s3":
+            return _bucket(text, settings)
+        case "http" | "https":
+            raise InvalidArgument(
+                f"{text!r} is a server, not a storage location; use omnigraph.connect, or --server"
+                " on the command line"
+            )
+        case other:
+            raise InvalidArgument(
+                f"{text!r}: storage of kind {other}:// is not supported; give a folder, a file://"
+                " or an s3:// address"
+            )
+
+
+def _local(path: Path) -> GraphLocation:
+    return GraphLocation(root=str(path.resolve()), is_local=True)
+
+
+def _path_of_file_url(text: str) -> Path:
+    parts = urlsplit(text)
+    if parts.netloc not in ("", "localhost"):
+        raise InvalidArgument(
+            f"{text!r} names the host {parts.netloc!r}; a file:// address has three slashes"
+        )
+    return Path(unquote(parts.path))
+
+
+def _bucket(text: str, settings: StorageSettings) -> GraphLocation:
+    parts = urlsplit(text)
+    prefix = parts.path.strip("/")
+    if not parts.netloc or not prefix:
+        raise InvalidArgument(
+            f"{text!r}: an s3:// address names a bucket and a prefix, as in s3://bucket/graph.omni"
+        )
+    return GraphLocation(
+        root=f"s3://{parts.netloc}/{prefix}", is_local=False, options=_s3_options(settings)
+    )
+
+
+def _s3_options(settings: StorageSettings) -> dict[str, str]:
+    """What the settings say of a bucket; a session token and profiles come from the environment."""
+    secret = settings.aws_secret_access_key
+    given = {
+        "aws_access_key_id": settings.aws_access_key_id,
+        "aws_secret_access_key": None if secret is None else secret.reveal(),
+        "aws_region": settings.aws_region,
+        "aws_endpoint": settings.aws_endpoint_url_s3 or settings.aws_endpoint_url,
+        "aws_virtual_hosted_style_request": "false" if settings.aws_s3_force_path_style else None,
+        "allow_http": "true" if settings.aws_allow_http else None,
+    }
+    return _PATIENCE | {name: value for name, value in given.items() if value is not None}

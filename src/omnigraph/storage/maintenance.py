@@ -1,0 +1,318 @@
+"""Staged writes that change no row: indexes, compaction, columns, and Lance's own settings.
+
+Like every staged write they move no head; what needs two transactions is a chain of two links.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from lance import LanceOperation
+
+from omnigraph.errors import StorageInternalError
+from omnigraph.storage import indexes, staging
+from omnigraph.storage.indexes import IndexKind, IndexSpec
+from omnigraph.storage.layout import column_of, physical_field
+from omnigraph.storage.links import chain, live_rows, nothing, staged
+from omnigraph.storage.signals import ObjectMissing
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from lance.fragment import LanceFragment
+
+    from omnigraph.storage.handles import StagedWrite, TableHandle, WriteStamp
+    from omnigraph.storage.lines import Lines
+    from omnigraph.storage.links import Writing
+
+MAX_SEGMENTS = 8
+"""An index with more segments is built anew: every lookup asks all of them."""
+
+ROWS_PER_PARTITION = 4096
+MAX_PARTITIONS = 4096
+ROWS_PER_FRAGMENT = 1024 * 1024
+_VERSIONS = ("_row_created_at_version", "_row_last_updated_at_version")
+
+
+class IndexAction(StrEnum):
+    """What an index needs."""
+
+    NONE = "none"
+    """It is there and covers every row."""
+
+    REGISTER = "register"
+    """It is made known without covering anything."""
+
+    EXTEND = "extend"
+    """A segment over the fragments that are not covered yet."""
+
+    BUILD = "build"
+    """One segment over everything, which replaces all others."""
+
+    PENDING = "pending"
+    """It cannot be built yet: there is nothing to build it of."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IndexWork:
+    """What has to be done for one index."""
+
+    spec: IndexSpec
+    action: IndexAction
+    fragments: frozenset[int] = frozenset()
+    partitions: int = 0
+    """Of a vector index."""
+
+
+def plan_indexes(
+    writing: Writing, lines: Lines, handle: TableHandle, specs: Iterable[IndexSpec]
+) -> list[IndexWork]:
+    """What each index needs at this version; reads, and writes nothing."""
+    with writing.calls.making("plan_indexes", handle.layout.table_key):
+        live = frozenset(indexes.fragment_ids(handle.dataset))
+    return [_plan(writing, lines, handle, spec, live) for spec in specs]
+
+
+def _plan(
+    writing: Writing, lines: Lines, handle: TableHandle, spec: IndexSpec, live: frozenset[int]
+) -> IndexWork:
+    with writing.calls.making("plan_indexes", handle.layout.table_key):
+        name = indexes.index_name(handle.layout, spec)
+        segments = indexes.segments_of(handle.dataset, name)
+    covered = {each for segment in segments for each in segment.fragment_ids} & live
+    uncovered = live - covered
+    if segments and (not spec.is_trained or not uncovered):
+        return IndexWork(spec=spec, action=IndexAction.NONE)
+    if not spec.is_trained or (not live and spec.kind is IndexKind.INVERTED):
+        return IndexWork(spec=spec, action=IndexAction.REGISTER)
+    if not live:
+        return IndexWork(spec=spec, action=IndexAction.PENDING)
+    if spec.kind is IndexKind.IVF_FLAT:
+        return _plan_vectors(writing, handle, spec, live)
+    if covered and len(segments) < MAX_SEGMENTS and _only_added(writing, lines, handle, uncovered):
+        return IndexWork(spec=spec, action=IndexAction.EXTEND, fragments=uncovered)
+    return IndexWork(spec=spec, action=IndexAction.BUILD, fragments=live)
+
+
+def _plan_vectors(
+    writing: Writing, handle: TableHandle, spec: IndexSpec, live: frozenset[int]
+) -> IndexWork:
+    """One segment over everything: two that were trained apart cannot be compacted."""
+    usable = _usable_vectors(writing, handle, spec)
+    if not usable:
+        return IndexWork(spec=spec, action=IndexAction.PENDING)
+    wanted = live_rows(writing, handle) // ROWS_PER_PARTITION
+    return IndexWork(
+        spec=spec,
+        action=IndexAction.BUILD,
+        fragments=live,
+        partitions=max(1, min(wanted, MAX_PARTITIONS, usable)),
+    )
+
+
+def _usable_vectors(writing: Writing, handle: TableHandle, spec: IndexSpec) -> int:
+    """How many vectors are neither null nor zero: training needs one for each partition."""
+    column = column_of(handle.layout, spec.property_name)
+    usable = 0
+    with writing.calls.making("scan", handle.layout.table_key):
+        for batch in handle.dataset.to_batches(columns=[column]):
+            vectors = batch.column(column).drop_null()
+            if isinstance(vectors, pa.FixedSizeListArray) and len(vectors):
+                values = vectors.flatten().to_numpy(zero_copy_only=False)
+                usable += int(np.any(values.reshape(len(vectors), -1) != 0, axis=1).sum())
+    return usable
+
+
+def _only_added(
+    writing: Writing, lines: Lines, handle: TableHandle, fragments: Iterable[int]
+) -> bool:
+    """Every row of the fragments was written once, and the fragment with it.
+
+    A second segment over a row that an older segment knows, because it was updated or moved, would
+    revive its old words or return it twice.
+    """
+    for number in fragments:
+        with writing.calls.making("scan", handle.layout.table_key):
+            fragment = handle.dataset.get_fragment(number)
+            rows = handle.dataset.scanner(
+                columns=list(_VERSIONS), fragments=[] if fragment is None else [fragment]
+            ).to_table()
+        created, updated = rows[_VERSIONS[0]], rows[_VERSIONS[1]]
+        if fragment is None or created != updated or len(pc.unique(created)) != 1:
+            return False
+        if not _was_there(writing, lines, handle, fragment, int(created[0].as_py() or 0)):
+            return False
+    return True
+
+
+def _was_there(
+    writing: Writing, lines: Lines, handle: TableHandle, fragment: LanceFragment, version: int
+) -> bool:
+    try:
+        then = lines.open_ancestor(handle, version)
+        with writing.calls.making("fragments", handle.layout.table_key):
+            found = then.dataset.get_fragment(fragment.fragment_id)
+    except ObjectMissing:
+        return False
+    return found is not None and _files(found) == _files(fragment)
+
+
+def _files(fragment: LanceFragment) -> list[str]:
+    return [file.path for file in fragment.metadata.files]
+
+
+def stage_index(
+    writing: Writing,
+    lines: Lines,
+    handle: TableHandle,
+    specs: Sequence[IndexSpec],
+    stamp: WriteStamp,
+) -> StagedWrite:
+    """Brings these indexes up to date, all in one transaction."""
+
+    def rebase(newer: TableHandle) -> StagedWrite:
+        return stage_index(writing, lines, newer, specs, stamp)
+
+    idle = (IndexAction.NONE, IndexAction.PENDING)
+    works = [
+        work for work in plan_indexes(writing, lines, handle, specs) if work.action not in idle
+    ]
+    if not works:
+        return nothing(writing, handle, rebase)
+    with writing.calls.making("build_index", handle.layout.table_key):
+        new = [
+            indexes.build_segment(
+                handle.dataset, handle.layout, _spec(work), work.fragments, _options(work)
+            )
+            for work in works
+        ]
+        replaced = [
+            indexes.index_name(handle.layout, work.spec)
+            for work in works
+            if work.action is IndexAction.BUILD
+        ]
+        old = indexes.removed_by(handle.dataset, replaced)
+    return staged(writing, handle, LanceOperation.CreateIndex(new, old), stamp, rebase=rebase)
+
+
+def _spec(work: IndexWork) -> IndexSpec:
+    if work.action is not IndexAction.REGISTER:
+        return work.spec
+    return IndexSpec(property_name=work.spec.property_name, kind=work.spec.kind, is_trained=False)
+
+
+# Any: what Lance takes for the kind of index.
+def _options(work: IndexWork) -> Mapping[str, Any]:
+    if work.spec.kind is IndexKind.IVF_FLAT:
+        return {"metric": "cosine", "num_partitions": work.partitions}
+    return {}
+
+
+def stage_compaction(
+    writing: Writing,
+    lines: Lines,
+    handle: TableHandle,
+    stamp: WriteStamp,
+    *,
+    rows_per_fragment: int = ROWS_PER_FRAGMENT,
+) -> StagedWrite:
+    """Fewer, larger fragments of the same rows; a second link covers them by index again.
+
+    Raises:
+        StorageInternalError: a vector index has several segments, which could panic.
+    """
+
+    def rebase(newer: TableHandle) -> StagedWrite:
+        return stage_compaction(writing, lines, newer, stamp, rows_per_fragment=rows_per_fragment)
+
+    trained = _trained_specs(writing, handle)
+    with writing.calls.making("compact", handle.layout.table_key):
+        results = staging.rewrite_fragments(
+            handle.dataset, {"target_rows_per_fragment": rows_per_fragment}
+        )
+        free = indexes.unused_fragment_id(handle.dataset)
+    if not results:
+        return nothing(writing, handle, rebase)
+    rewritten = staged(writing, handle, staging.rewrite(results, free), stamp, rebase=rebase)
+    if not any(spec.kind is IndexKind.BTREE for spec in trained):
+        return rewritten
+    return chain(writing, rewritten, lambda base: stage_index(writing, lines, base, trained, stamp))
+
+
+def _trained_specs(writing: Writing, handle: TableHandle) -> list[IndexSpec]:
+    """The indexes that cover something, as they would be asked for."""
+    with writing.calls.making("index_coverage", handle.layout.table_key):
+        found = indexes.coverage(handle.dataset, handle.layout)
+    kinds = {"BTree": IndexKind.BTREE, "Inverted": IndexKind.INVERTED}
+    specs = []
+    for index in found:
+        kind = IndexKind.IVF_FLAT if index.kind.startswith("IVF") else kinds.get(index.kind)
+        if kind is IndexKind.IVF_FLAT and index.segments > 1:
+            raise StorageInternalError(
+                f"{handle.layout.table_key}: the vector index {index.name} has {index.segments}"
+                " segments and cannot be compacted; rebuild it first"
+            )
+        if kind is not None and index.property_name is not None and index.fragments:
+            specs.append(IndexSpec(property_name=index.property_name, kind=kind))
+    return specs
+
+
+def stage_add_columns(writing: Writing, handle: TableHandle, stamp: WriteStamp) -> StagedWrite:
+    """Adds the columns that the handle's layout has and its table has not; old rows read null.
+
+    The handle is opened with the layout that is in force afterwards.
+    """
+
+    def rebase(newer: TableHandle) -> StagedWrite:
+        return stage_add_columns(writing, newer, stamp)
+
+    known = set(handle.dataset.schema.names)
+    layout = handle.layout
+    fields = [
+        physical_field(layout, name)
+        for name in layout.schema.names
+        if column_of(layout, name) not in known
+    ]
+    if not fields:
+        return nothing(writing, handle, rebase)
+    with writing.calls.making("add_columns", layout.table_key):
+        operation = staging.add_columns(handle.dataset, fields, _scratch(stamp))
+    return staged(writing, handle, operation, stamp, rebase=rebase)
+
+
+def stage_drop_columns(
+    writing: Writing, handle: TableHandle, columns: Sequence[str], stamp: WriteStamp
+) -> StagedWrite:
+    """Drops physical columns, whose properties no layout has any more; files keep their data."""
+
+    def rebase(newer: TableHandle) -> StagedWrite:
+        return stage_drop_columns(writing, newer, columns, stamp)
+
+    present = [name for name in columns if name in handle.dataset.schema.names]
+    if not present:
+        return nothing(writing, handle, rebase)
+    with writing.calls.making("drop_columns", handle.layout.table_key):
+        operation = staging.drop_columns(handle.dataset, present, _scratch(stamp))
+    return staged(writing, handle, operation, stamp, rebase=rebase)
+
+
+def _scratch(stamp: WriteStamp) -> str:
+    return f"scratch-{stamp.operation_id.lower()}"
+
+
+def stage_without_cleanup(writing: Writing, handle: TableHandle, stamp: WriteStamp) -> StagedWrite:
+    """Removes the settings by which Lance would delete versions that the graph still names."""
+
+    def rebase(newer: TableHandle) -> StagedWrite:
+        return stage_without_cleanup(writing, newer, stamp)
+
+    with writing.calls.making("read_config", handle.layout.table_key):
+        operation = staging.without_cleanup(handle.dataset)
+    if operation is None:
+        return nothing(writing, handle, rebase)
+    return staged(writing, handle, operation, stamp, rebase=rebase)

@@ -1,0 +1,184 @@
+"""Parts of a large write that many processes make and one puts together.
+
+A piece is plain metadata that can be pickled: whoever wrote the files hands it to the driver, and
+only the driver builds the transaction. Files of pieces can be read before they are committed, as a
+version that belongs to no line.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from lance import LanceOperation, Transaction
+
+from omnigraph.errors import InternalError
+from omnigraph.ids import new_link_uuid
+from omnigraph.storage import staging
+from omnigraph.storage.files import line_folder
+from omnigraph.storage.handles import Pin, TableHandle
+from omnigraph.storage.links import live_rows, nothing, staged
+from omnigraph.storage.writes import with_text_indexes, write_rows
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from lance.fragment import FragmentMetadata
+
+    from omnigraph.storage.handles import StagedWrite, WriteStamp
+    from omnigraph.storage.links import Writing
+    from omnigraph.storage.writes import Rows
+
+
+class PieceKind(StrEnum):
+    """What the pieces add up to."""
+
+    APPEND = "append"
+    OVERWRITE = "overwrite"
+    UPDATE = "update"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pieces:
+    """Fragments that were written, and what became of older ones."""
+
+    added: tuple[FragmentMetadata, ...] = ()
+    """New rows, which get their row ids at the commit."""
+
+    changed: tuple[FragmentMetadata, ...] = ()
+    """New forms of existing rows, which bring their row ids."""
+
+    updated: tuple[FragmentMetadata, ...] = ()
+    """Fragments of the table, with more of their rows deleted."""
+
+    emptied: tuple[int, ...] = ()
+    """Fragments of the table that have no row left."""
+
+    rows_deleted: int = 0
+
+
+def join_pieces(parts: Iterable[Pieces]) -> Pieces:
+    """All pieces as one."""
+    found = list(parts)
+    return Pieces(
+        added=tuple(each for part in found for each in part.added),
+        changed=tuple(each for part in found for each in part.changed),
+        updated=tuple(each for part in found for each in part.updated),
+        emptied=tuple(each for part in found for each in part.emptied),
+        rows_deleted=sum(part.rows_deleted for part in found),
+    )
+
+
+def write_pieces(writing: Writing, handle: TableHandle, rows: Rows) -> Pieces:
+    """Data files of new rows."""
+    return Pieces(added=tuple(write_rows(writing, handle, rows)))
+
+
+def write_changed(
+    writing: Writing, handle: TableHandle, rows: Rows, row_ids: Sequence[int]
+) -> Pieces:
+    """Data files of new forms of the rows with these row ids, which come in ascending order."""
+    fragments = write_rows(writing, handle, rows)
+    return Pieces(changed=tuple(staging.numbered(fragments, row_ids)))
+
+
+def delete_addresses(writing: Writing, handle: TableHandle, addresses: Sequence[int]) -> Pieces:
+    """The fragments without the rows at these addresses; one call per fragment and write."""
+    with writing.calls.making("delete", handle.layout.table_key):
+        updated, emptied = staging.without_rows(handle.dataset, addresses)
+    return Pieces(updated=tuple(updated), emptied=tuple(emptied), rows_deleted=len(addresses))
+
+
+def stage_pieces(
+    writing: Writing, handle: TableHandle, kind: PieceKind, pieces: Pieces, stamp: WriteStamp
+) -> StagedWrite:
+    """One transaction of pieces that were written for this handle.
+
+    Raises:
+        InternalError: the pieces do not fit the kind.
+    """
+    added = sum(fragment.num_rows for fragment in pieces.added)
+    changed = sum(fragment.num_rows for fragment in pieces.changed)
+    if kind is PieceKind.UPDATE:
+        if not (added or changed or pieces.rows_deleted):
+            return nothing(writing, handle, None)
+        operation = staging.update_of_pieces(
+            handle.dataset,
+            removed=pieces.emptied,
+            updated=pieces.updated,
+            new=[*pieces.changed, *_plain(handle, pieces.added)],
+        )
+        removed = pieces.rows_deleted - changed
+        return staged(
+            writing, handle, operation, stamp, added=added, changed=changed, removed=removed
+        )
+    if changed or pieces.updated or pieces.emptied:
+        raise InternalError(f"{handle.layout.table_key}: pieces of an update staged as {kind}")
+    return _stage_new(writing, handle, kind, _plain(handle, pieces.added), stamp)
+
+
+def _stage_new(
+    writing: Writing,
+    handle: TableHandle,
+    kind: PieceKind,
+    fragments: list[FragmentMetadata],
+    stamp: WriteStamp,
+) -> StagedWrite:
+    def rebase(newer: TableHandle) -> StagedWrite:
+        return _stage_new(writing, newer, kind, fragments, stamp)
+
+    added = sum(fragment.num_rows for fragment in fragments)
+    if kind is PieceKind.OVERWRITE:
+        replaced = staged(
+            writing,
+            handle,
+            staging.overwrite(handle.dataset, fragments),
+            stamp,
+            added=added,
+            removed=live_rows(writing, handle),
+            rebase=rebase,
+        )
+        return with_text_indexes(writing, replaced, stamp)
+    if not fragments:
+        return nothing(writing, handle, rebase)
+    return staged(
+        writing, handle, LanceOperation.Append(fragments), stamp, added=added, rebase=rebase
+    )
+
+
+def _plain(handle: TableHandle, fragments: Iterable[FragmentMetadata]) -> list[FragmentMetadata]:
+    """New fragments without row ids.
+
+    Raises:
+        InternalError: one has deleted rows; its deletion file is named after a number that the
+            commit changes, which would make an unreadable head.
+    """
+    plain = []
+    for fragment in fragments:
+        if fragment.deletion_file is not None:
+            raise InternalError(
+                f"{handle.layout.table_key}: a staged fragment with deleted rows cannot be"
+                " committed; write the rows that stay again"
+            )
+        plain.append(staging.without_row_ids(fragment))
+    return plain
+
+
+def open_staged(writing: Writing, handle: TableHandle, pieces: Pieces) -> TableHandle:
+    """The table with the new rows of these pieces, readable before anything is committed.
+
+    It is a version of no line, which stays until its `view_file` is deleted.
+    """
+    operation = LanceOperation.Append(_plain(handle, pieces.added))
+    transaction = Transaction(handle.pin.version, operation, new_link_uuid(writing.ids))
+    with writing.calls.making("open_staged", handle.layout.table_key):
+        dataset = staging.commit_detached(handle.dataset, transaction)
+    pin = Pin(location=handle.pin.location, branch=handle.pin.branch, version=dataset.version)
+    return TableHandle(layout=handle.layout, pin=pin, dataset=dataset)
+
+
+def view_file(view: TableHandle) -> str:
+    """The one file, below the root, by which a version of no line can be opened."""
+    folder = line_folder(view.pin.location, view.pin.branch)
+    return f"{folder}/_versions/d{view.pin.version}.manifest"

@@ -1,0 +1,384 @@
+"""Reads a table at a pin: scans, lookups by id, and what changed since an older version.
+
+Everything here speaks in property names. A predicate goes to Lance's own scanner when its types
+allow it and to DataFusion over the table provider otherwise; the rows are the same.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeAlias, cast
+
+import lance
+import pyarrow as pa
+import pyarrow.compute as pc
+from datafusion import DataFrame, Expr, SessionContext, col
+from lance.dataset import ColumnOrdering
+
+from omnigraph.storage.layout import (
+    column_of,
+    logical_schema,
+    readable_names,
+    schema_of,
+    to_logical,
+)
+from omnigraph.storage.predicates import (
+    And,
+    In,
+    Not,
+    Predicate,
+    columns_of,
+    to_arrow,
+    to_datafusion,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from lance import LanceDataset
+    from lance.fragment import LanceFragment
+
+    from omnigraph.storage.calls import StoreCalls
+    from omnigraph.storage.handles import TableHandle
+
+IDS_PER_LOOKUP = 8192
+
+Ids: TypeAlias = "pa.Array[pa.StringScalar]"
+
+
+_PLACES = schema_of(id=pa.string(), _rowid=pa.uint64(), _rowaddr=pa.uint64())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ordering:
+    """One key of an order: nulls are the smallest, first ascending and last descending."""
+
+    column: str
+    is_descending: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScanOptions:
+    """What a scan returns and how."""
+
+    columns: Sequence[str] | None = None
+    predicate: Predicate | None = None
+    order: Sequence[Ordering] = ()
+    limit: int | None = None
+    batch_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangedRows:
+    """How a table differs from an older version of its line, by entity id."""
+
+    changed: Ids
+    """Added or written since; a row that was written with equal values counts."""
+
+    removed: Ids
+    """There then, gone now."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reads:
+    """What every read needs.
+
+    The session outlives every frame that was made of it: a provider whose session is gone fails.
+    """
+
+    calls: StoreCalls
+    session: SessionContext = field(default_factory=SessionContext)
+
+    def frame(self, dataset: LanceDataset, *, with_row_address: bool = False) -> DataFrame:
+        """The pinned table as a DataFusion frame."""
+        provider = lance.FFILanceTableProvider(dataset, with_row_addr=with_row_address)
+        return self.session.read_table(provider)
+
+
+def scan(reads: Reads, handle: TableHandle, options: ScanOptions) -> pa.RecordBatchReader:
+    """The rows of a table, read as they are asked for."""
+    names = readable_names(handle.layout, options.columns)
+    if options.limit == 0:
+        # Sorted, the scanner panics on such a limit.
+        return pa.RecordBatchReader.from_batches(logical_schema(handle.layout, names), [])
+    with reads.calls.making("scan", handle.layout.table_key):
+        source = _source(reads, handle, names, options)
+    batches = _limited(_pulled(reads, handle, source, names), options.limit)
+    return pa.RecordBatchReader.from_batches(logical_schema(handle.layout, names), batches)
+
+
+def scan_with_pending(
+    reads: Reads, handle: TableHandle, options: ScanOptions, pending: pa.Table
+) -> pa.RecordBatchReader:
+    """The rows as they will be once `pending` has landed: it hides committed rows of its ids.
+
+    Pending rows come last; `order` and `limit` are not for this kind of scan.
+    """
+    names = readable_names(handle.layout, options.columns)
+    hidden = Not(In("id", pa.array(pending["id"].combine_chunks(), pa.string())))
+    predicate = hidden if options.predicate is None else And((options.predicate, hidden))
+    committed = scan(
+        reads,
+        handle,
+        ScanOptions(columns=names, predicate=predicate, batch_bytes=options.batch_bytes),
+    )
+    waiting = filtered(reads, pending, options.predicate).select(names)
+    schema = logical_schema(handle.layout, names)
+    return pa.RecordBatchReader.from_batches(
+        schema, itertools.chain(committed, waiting.cast(schema).to_batches())
+    )
+
+
+def filtered(reads: Reads, rows: pa.Table, predicate: Predicate | None) -> pa.Table:
+    """The rows of a table in memory that satisfy a predicate, as a scan would judge them."""
+    if predicate is None or not rows.num_rows:
+        return rows
+    # Positions cross into DataFusion and back, so columns that it cannot hold stay as they are.
+    names = sorted(columns_of(predicate))
+    kept = rows.select(names).append_column("_position", pa.array(range(rows.num_rows)))
+    with reads.calls.making("filter", "rows in memory"):
+        frame = reads.session.from_arrow(kept).filter(to_datafusion(predicate, {}))
+        positions = frame.select(_quoted("_position")).to_arrow_table()["_position"]
+    return rows.take(positions.sort())
+
+
+def _source(
+    reads: Reads, handle: TableHandle, names: Sequence[str], options: ScanOptions
+) -> pa.RecordBatchReader:
+    columns = _present(handle, names)
+    expression = None
+    if options.predicate is not None:
+        expression = to_arrow(options.predicate, handle.layout.schema, handle.layout.columns)
+        if expression is None:
+            return _provided(reads, handle, columns, options, options.predicate)
+    order: list[ColumnOrdering | str] = [
+        ColumnOrdering(
+            column_of(handle.layout, key.column),
+            ascending=not key.is_descending,
+            nulls_first=not key.is_descending,
+        )
+        for key in options.order
+    ]
+    # The scanner cannot sort by a column that it does not return.
+    sorted_by = [column_of(handle.layout, key.column) for key in options.order]
+    return handle.dataset.scanner(
+        columns=list(dict.fromkeys([*columns, *sorted_by])),
+        filter=expression,
+        limit=options.limit,
+        batch_size_bytes=options.batch_bytes,
+        order_by=order or None,
+    ).to_reader()
+
+
+def _present(handle: TableHandle, names: Sequence[str]) -> list[str]:
+    known = set(handle.dataset.schema.names)
+    wanted = [column_of(handle.layout, name) for name in names]
+    # Without any column the scanner cannot tell how many rows there are.
+    return [column for column in wanted if column in known] or ["id"]
+
+
+def _provided(
+    reads: Reads,
+    handle: TableHandle,
+    columns: Sequence[str],
+    options: ScanOptions,
+    predicate: Predicate,
+) -> pa.RecordBatchReader:
+    """The scan through DataFusion; a limit is applied to what it yields.
+
+    Over the provider a limit fails when the frame has several partitions.
+    """
+    frame = reads.frame(handle.dataset).filter(to_datafusion(predicate, handle.layout.columns))
+    if options.order:
+        frame = frame.sort(
+            *(
+                _quoted(column_of(handle.layout, key.column)).sort(
+                    ascending=not key.is_descending, nulls_first=not key.is_descending
+                )
+                for key in options.order
+            )
+        )
+    frame = frame.select(*(_quoted(column) for column in columns))
+    return pa.RecordBatchReader.from_stream(frame)
+
+
+def _quoted(column: str) -> Expr:
+    escaped = column.replace('"', '""')
+    return col(f'"{escaped}"')
+
+
+def _pulled(
+    reads: Reads, handle: TableHandle, source: pa.RecordBatchReader, names: Sequence[str]
+) -> Iterator[pa.RecordBatch]:
+    while True:
+        with reads.calls.making("read", handle.layout.table_key):
+            batch = next(source, None)
+        if batch is None:
+            return
+        yield to_logical(handle.layout, names, batch)
+
+
+def _limited(batches: Iterator[pa.RecordBatch], limit: int | None) -> Iterator[pa.RecordBatch]:
+    if limit is None:
+        yield from batches
+        return
+    left = limit
+    while left > 0:
+        batch = next(batches, None)
+        if batch is None:
+            return
+        yield batch.slice(0, left)
+        left -= batch.num_rows
+
+
+def count(reads: Reads, handle: TableHandle, predicate: Predicate | None) -> int:
+    """How many rows there are, or satisfy a predicate."""
+    with reads.calls.making("count", handle.layout.table_key):
+        if predicate is None:
+            return handle.dataset.count_rows()
+        expression = to_arrow(predicate, handle.layout.schema, handle.layout.columns)
+        if expression is not None:
+            return handle.dataset.count_rows(expression)
+        frame = reads.frame(handle.dataset)
+        return frame.filter(to_datafusion(predicate, handle.layout.columns)).count()
+
+
+def provider(calls: StoreCalls, handle: TableHandle) -> object:
+    """The pinned table as a DataFusion table provider, by the names of its columns.
+
+    Its session must live as long as every frame that reads it.
+    """
+    with calls.making("provider", handle.layout.table_key):
+        return lance.FFILanceTableProvider(handle.dataset)
+
+
+def frame(
+    calls: StoreCalls,
+    handle: TableHandle,
+    session: SessionContext,
+    columns: Sequence[str] | None,
+) -> DataFrame:
+    """The pinned table as a frame of a session, by property names; blobs are left out."""
+    names = readable_names(handle.layout, columns)
+    with calls.making("provider", handle.layout.table_key):
+        found = session.read_table(lance.FFILanceTableProvider(handle.dataset))
+        return found.select(
+            *(_quoted(column_of(handle.layout, name)).alias(name) for name in names)
+        )
+
+
+def take_ids(
+    reads: Reads, handle: TableHandle, ids: Ids, columns: Sequence[str] | None
+) -> pa.Table:
+    """The rows with these ids, in the order of the ids; absent ones are left out."""
+    names = readable_names(handle.layout, columns)
+    wanted = list(dict.fromkeys(["id", *names]))
+    found = pa.concat_tables(
+        [logical_schema(handle.layout, wanted).empty_table()]
+        + [
+            scan(reads, handle, ScanOptions(columns=wanted, predicate=In("id", chunk))).read_all()
+            for chunk in chunks(ids)
+        ]
+    )
+    positions = pc.index_in(found["id"], value_set=ids)
+    return found.take(pc.sort_indices(positions)).select(names)
+
+
+def existing_ids(reads: Reads, handle: TableHandle, ids: Ids) -> Ids:
+    """Those of the ids that the table has."""
+    return _ids(take_ids(reads, handle, ids, ["id"]))
+
+
+def integers(found: pa.Array[pa.UInt64Scalar] | pa.ChunkedArray[pa.UInt64Scalar]) -> list[int]:
+    """Row ids or addresses, none of which is null."""
+    return cast("list[int]", found.to_pylist())
+
+
+def places(reads: Reads, handle: TableHandle, ids: Ids) -> pa.Table:
+    """`id`, `_rowid` and `_rowaddr` of the rows with these ids, by row id."""
+    parts = [_PLACES.empty_table()]
+    for chunk in chunks(ids):
+        expression = to_arrow(In("id", chunk), handle.layout.schema, handle.layout.columns)
+        with reads.calls.making("scan", handle.layout.table_key):
+            found = handle.dataset.to_table(columns=_PLACES.names, filter=expression)
+        parts.append(found.cast(_PLACES))
+    return pa.concat_tables(parts).sort_by("_rowid")
+
+
+def chunks(ids: Ids) -> Iterator[Ids]:
+    """The ids in portions that one lookup takes."""
+    for start in range(0, len(ids), IDS_PER_LOOKUP):
+        yield ids.slice(start, IDS_PER_LOOKUP)
+
+
+def row_addresses(
+    reads: Reads, handle: TableHandle, predicate: Predicate | None
+) -> pa.Array[pa.UInt64Scalar]:
+    """Where the matching rows lie: fragment in the upper 32 bits, offset in the lower."""
+    with reads.calls.making("scan", handle.layout.table_key):
+        return _addresses(reads, handle, predicate)
+
+
+def _addresses(
+    reads: Reads, handle: TableHandle, predicate: Predicate | None
+) -> pa.Array[pa.UInt64Scalar]:
+    expression = None
+    if predicate is not None:
+        expression = to_arrow(predicate, handle.layout.schema, handle.layout.columns)
+        if expression is None:
+            frame = reads.frame(handle.dataset, with_row_address=True)
+            frame = frame.filter(to_datafusion(predicate, handle.layout.columns))
+            found = frame.select(_quoted("_rowaddr")).to_arrow_table()
+            return pa.array(found["_rowaddr"].combine_chunks(), pa.uint64())
+    table = handle.dataset.to_table(columns=[], filter=expression, with_row_address=True)
+    return pa.array(table["_rowaddr"].combine_chunks(), pa.uint64())
+
+
+def changed_since(reads: Reads, handle: TableHandle, old: TableHandle) -> ChangedRows:
+    """What changed between an older version of the line and this one.
+
+    Costs what was written since, not what is stored: fragments that both versions share as they are
+    hold no row that came or went.
+    """
+    with reads.calls.making("changed_since", handle.layout.table_key):
+        newer = handle.dataset.to_table(
+            columns=["id"],
+            filter=f"_row_last_updated_at_version > {old.pin.version:d}",  # made here, an integer
+        )
+        before, after = _differing(old.dataset, handle.dataset)
+        gone = _fragment_ids(old.dataset, before)
+        here = _fragment_ids(handle.dataset, after)
+    removed = gone.filter(pc.invert(pc.is_in(gone, value_set=here)))
+    return ChangedRows(changed=_ids(newer), removed=removed)
+
+
+def _differing(
+    old: LanceDataset, new: LanceDataset
+) -> tuple[list[LanceFragment], list[LanceFragment]]:
+    """The fragments of each version that the other does not have exactly so."""
+    before = {_identity(fragment): fragment for fragment in old.get_fragments()}
+    after = {_identity(fragment): fragment for fragment in new.get_fragments()}
+    return (
+        [fragment for key, fragment in before.items() if key not in after],
+        [fragment for key, fragment in after.items() if key not in before],
+    )
+
+
+def _identity(fragment: LanceFragment) -> tuple[object, ...]:
+    # Lines name the same file by different bases, so a base is no part of the identity; a column
+    # that was added later is, which only costs a comparison of ids.
+    files = tuple(sorted(file.path for file in fragment.metadata.files))
+    deleted = fragment.metadata.deletion_file
+    marks = None if deleted is None else (deleted.read_version, deleted.id)
+    return fragment.fragment_id, files, marks
+
+
+def _fragment_ids(dataset: LanceDataset, fragments: list[LanceFragment]) -> Ids:
+    if not fragments:
+        return pa.array([], pa.string())
+    return _ids(dataset.scanner(columns=["id"], fragments=fragments).to_table())
+
+
+def _ids(table: pa.Table) -> Ids:
+    return pa.array(table["id"].combine_chunks(), pa.string())

@@ -1,0 +1,64 @@
+"""How large a table is, by its metadata alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from omnigraph.storage.calls import StoreCalls
+    from omnigraph.storage.handles import TableHandle
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FragmentInfo:
+    """One fragment of a table."""
+
+    fragment_id: int
+    rows: int
+    """Live rows."""
+
+    deleted_rows: int
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableStats:
+    """How large a table is at a version."""
+
+    rows: int
+    deleted_rows: int
+    size_bytes: int
+    """Of its data files; blobs beside them, indexes and older versions are not counted."""
+
+    fragments: int
+    versions: int
+    """Versions of this line that are still stored."""
+
+
+def fragments(calls: StoreCalls, handle: TableHandle) -> list[FragmentInfo]:
+    """The fragments of a version, by number."""
+    with calls.making("fragments", handle.layout.table_key):
+        return [
+            FragmentInfo(
+                fragment_id=fragment.fragment_id,
+                rows=fragment.metadata.num_rows,
+                deleted_rows=fragment.metadata.num_deletions,
+                size_bytes=sum(file.file_size_bytes or 0 for file in fragment.metadata.files),
+            )
+            for fragment in handle.dataset.get_fragments()
+        ]
+
+
+def stats(calls: StoreCalls, handle: TableHandle) -> TableStats:
+    """The sizes of a version."""
+    found = fragments(calls, handle)
+    with calls.making("versions", handle.layout.table_key):
+        versions = len(handle.dataset.versions())
+    return TableStats(
+        rows=sum(fragment.rows for fragment in found),
+        deleted_rows=sum(fragment.deleted_rows for fragment in found),
+        size_bytes=sum(fragment.size_bytes for fragment in found),
+        fragments=len(found),
+        versions=versions,
+    )

@@ -1,0 +1,343 @@
+"""`TableStorage`: what the layers above may ask of the tables of a graph.
+
+Reads see exactly the version of a handle. Staged writes write files and move no head; one without
+links has nothing to do. Only `commit_staged`, `restore`, `create_table`, `fork` and `delete_fork`
+change what a table shows, and each of them is durable when it returns.
+
+Every call may raise `StorageUnavailable`, `StorageDenied` and `StorageInternalError`; the signals
+of `signals` are named where they can occur.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from omnigraph.storage import maintenance
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import pyarrow as pa
+    from datafusion import DataFrame, SessionContext
+
+    from omnigraph.ids import BranchId
+    from omnigraph.storage.blobs import Blob
+    from omnigraph.storage.capabilities import Capabilities
+    from omnigraph.storage.handles import (
+        ForkState,
+        Link,
+        Pin,
+        StagedWrite,
+        TableHandle,
+        TableLayout,
+        VersionTrace,
+        WriteStamp,
+    )
+    from omnigraph.storage.indexes import IndexCoverage, IndexSpec
+    from omnigraph.storage.links import RowCounts, Then
+    from omnigraph.storage.maintenance import IndexWork
+    from omnigraph.storage.pieces import PieceKind, Pieces
+    from omnigraph.storage.predicates import Predicate
+    from omnigraph.storage.reading import ChangedRows, Ids, Ordering
+    from omnigraph.storage.search import TextInMemory
+    from omnigraph.storage.sizes import FragmentInfo, TableStats
+    from omnigraph.storage.writes import Rows
+
+
+class TableStorage(Protocol):
+    """The tables of one graph; safe to share between threads."""
+
+    def create_table(self, layout: TableLayout) -> Pin:
+        """An empty table with its text indexes, untrained; durable, unreachable until registered.
+
+        Raises:
+            AlreadyExists: there is a table at this location.
+        """
+        ...
+
+    def open(self, layout: TableLayout, pin: Pin) -> TableHandle:
+        """The table at a pin; cached.
+
+        Raises:
+            ObjectMissing: there is no such version.
+            StorageUnsupported: the graph was copied while it had branches.
+        """
+        ...
+
+    def head_version(self, layout: TableLayout, branch: str | None) -> int:
+        """The newest version of a line, asked of the store.
+
+        Raises:
+            ObjectMissing: there is no such line.
+        """
+        ...
+
+    def traces(
+        self, layout: TableLayout, branch: str | None, above: int, upto: int
+    ) -> list[VersionTrace]:
+        """Who made the versions `above + 1` to `upto` of a line; bare where that cannot be read."""
+        ...
+
+    def scan(
+        self,
+        handle: TableHandle,
+        *,
+        columns: Sequence[str] | None = None,
+        predicate: Predicate | None = None,
+        limit: int | None = None,
+        batch_bytes: int | None = None,
+        order: Sequence[Ordering] = (),
+    ) -> pa.RecordBatchReader:
+        """The rows, read as they are asked for; blobs are left out."""
+        ...
+
+    def scan_with_pending(
+        self,
+        handle: TableHandle,
+        pending: pa.Table,
+        *,
+        columns: Sequence[str] | None = None,
+        predicate: Predicate | None = None,
+    ) -> pa.RecordBatchReader:
+        """The rows as they will be once `pending` has landed."""
+        ...
+
+    def frame(
+        self, handle: TableHandle, session: SessionContext, columns: Sequence[str] | None = None
+    ) -> DataFrame:
+        """The table as a frame of a DataFusion session, by property names."""
+        ...
+
+    def provider(self, handle: TableHandle) -> object:
+        """The table as a DataFusion table provider, by the names of its columns."""
+        ...
+
+    def count(self, handle: TableHandle, predicate: Predicate | None = None) -> int:
+        """How many rows there are, or satisfy a predicate."""
+        ...
+
+    def take_ids(
+        self, handle: TableHandle, ids: Ids, columns: Sequence[str] | None = None
+    ) -> pa.Table:
+        """The rows with these ids, in the order of the ids; absent ones are left out."""
+        ...
+
+    def existing_ids(self, handle: TableHandle, ids: Ids) -> Ids:
+        """Those of the ids that the table has."""
+        ...
+
+    def row_addresses(
+        self, handle: TableHandle, predicate: Predicate | None = None
+    ) -> pa.Array[pa.UInt64Scalar]:
+        """Where the matching rows lie: fragment in the upper 32 bits, offset in the lower."""
+        ...
+
+    def changed_since(self, handle: TableHandle, version: int) -> ChangedRows:
+        """What changed on the way from an older version of the line, or of those it grew from.
+
+        Raises:
+            ObjectMissing: that version is gone.
+        """
+        ...
+
+    def blob(self, handle: TableHandle, entity_id: str, name: str) -> Blob | None:
+        """The blob of one row, or `None` if it is null.
+
+        Raises:
+            ObjectMissing: there is no row with this id.
+        """
+        ...
+
+    def blob_descriptors(self, handle: TableHandle, ids: Ids, name: str) -> pa.Table:
+        """`id`, `row_id`, `length` and `uri` of the blobs of these rows, without their bytes."""
+        ...
+
+    def search_text(
+        self, handle: TableHandle, name: str, query: str, *, is_phrase: bool = False
+    ) -> pa.Table:
+        """Id and score of every row that the query matches, in no order.
+
+        Raises:
+            InternalError: the property has no text index; `ephemeral_text` is for such.
+        """
+        ...
+
+    def ephemeral_text(self, ids: Ids, texts: pa.Array[pa.StringScalar]) -> TextInMemory:
+        """The texts, copied and indexed in memory."""
+        ...
+
+    def search_vector(
+        self,
+        handle: TableHandle,
+        name: str,
+        vector: Sequence[float],
+        k: int,
+        *,
+        predicate: Predicate | None = None,
+        is_exact: bool = True,
+    ) -> pa.Table:
+        """Id and distance of the k nearest rows, nearest first."""
+        ...
+
+    def capabilities(self) -> Capabilities:
+        """What predicates, indexes and writes are supported."""
+        ...
+
+    def fragments(self, handle: TableHandle) -> list[FragmentInfo]:
+        """The fragments of a version, by number."""
+        ...
+
+    def stats(self, handle: TableHandle) -> TableStats:
+        """How large the table is at this version."""
+        ...
+
+    def index_coverage(self, handle: TableHandle) -> list[IndexCoverage]:
+        """The indexes of the table and what they cover, by name."""
+        ...
+
+    def stage_append(self, handle: TableHandle, rows: Rows, stamp: WriteStamp) -> StagedWrite:
+        """Adds rows whose ids are proven absent."""
+        ...
+
+    def stage_merge_insert(self, handle: TableHandle, rows: Rows, stamp: WriteStamp) -> StagedWrite:
+        """Upserts whole rows by `id`; their ids are unique. No rows: nothing to do."""
+        ...
+
+    def stage_update(self, handle: TableHandle, rows: Rows, stamp: WriteStamp) -> StagedWrite:
+        """Replaces rows that exist; a blob that `rows` leaves out is kept. No rows: nothing to do.
+
+        Raises:
+            InternalError: some id is not in the table.
+        """
+        ...
+
+    def stage_delete(
+        self, handle: TableHandle, target: Predicate | Ids, stamp: WriteStamp
+    ) -> StagedWrite:
+        """Removes the rows that match a predicate, or have one of these ids; perhaps none."""
+        ...
+
+    def stage_overwrite(
+        self, handle: TableHandle, rows: Rows | None, stamp: WriteStamp
+    ) -> StagedWrite:
+        """Replaces every row, or empties the table; a second link registers its text indexes."""
+        ...
+
+    def stage_text_indexes(self, handle: TableHandle, stamp: WriteStamp) -> StagedWrite:
+        """Registers, untrained, the text indexes of the layout that the table does not have."""
+        ...
+
+    def plan_indexes(self, handle: TableHandle, specs: Sequence[IndexSpec]) -> list[IndexWork]:
+        """What each index needs at this version."""
+        ...
+
+    def stage_index(
+        self, handle: TableHandle, specs: Sequence[IndexSpec], stamp: WriteStamp
+    ) -> StagedWrite:
+        """Brings these indexes up to date, all in one transaction."""
+        ...
+
+    def stage_compaction(
+        self,
+        handle: TableHandle,
+        stamp: WriteStamp,
+        *,
+        rows_per_fragment: int = maintenance.ROWS_PER_FRAGMENT,
+    ) -> StagedWrite:
+        """Fewer, larger fragments of the same rows, and their indexes again."""
+        ...
+
+    def stage_add_columns(self, handle: TableHandle, stamp: WriteStamp) -> StagedWrite:
+        """Adds the columns that the handle's layout has and its table has not."""
+        ...
+
+    def stage_drop_columns(
+        self, handle: TableHandle, columns: Sequence[str], stamp: WriteStamp
+    ) -> StagedWrite:
+        """Drops physical columns whose properties no layout has any more."""
+        ...
+
+    def stage_without_cleanup(self, handle: TableHandle, stamp: WriteStamp) -> StagedWrite:
+        """Removes the settings by which Lance would delete old versions by itself."""
+        ...
+
+    def write_pieces(self, handle: TableHandle, rows: Rows) -> Pieces:
+        """Data files of new rows."""
+        ...
+
+    def write_changed(self, handle: TableHandle, rows: Rows, row_ids: Sequence[int]) -> Pieces:
+        """Data files of new forms of the rows with these row ids, in ascending order."""
+        ...
+
+    def delete_addresses(self, handle: TableHandle, addresses: Sequence[int]) -> Pieces:
+        """The fragments without the rows at these addresses."""
+        ...
+
+    def stage_pieces(
+        self, handle: TableHandle, kind: PieceKind, parts: Pieces, stamp: WriteStamp
+    ) -> StagedWrite:
+        """One transaction of pieces that were written for this handle."""
+        ...
+
+    def open_staged(self, handle: TableHandle, parts: Pieces) -> TableHandle:
+        """The table with the new rows of these pieces, before anything is committed."""
+        ...
+
+    def view_file(self, view: TableHandle) -> str:
+        """The object below the root whose deletion ends what `open_staged` made readable.
+
+        Nobody else removes it; the files of the pieces stay for the commit.
+        """
+        ...
+
+    def chain(
+        self, first: StagedWrite, *then: Then, counts: RowCounts | None = None
+    ) -> StagedWrite:
+        """Several writes of one table, one after the other; `counts` are those of all of them."""
+        ...
+
+    def sync_staged(self, staged: StagedWrite) -> None:
+        """Make the files of a staged write durable."""
+        ...
+
+    def commit_staged(self, handle: TableHandle, link: Link) -> TableHandle:
+        """The version that a link makes on top of the handle, durable.
+
+        Raises:
+            CommitRefused: another commit stands in the way; nothing landed.
+            Interleaved: it landed, but not as the next version; the caller must not publish.
+        """
+        ...
+
+    def restore(
+        self, layout: TableLayout, branch: str | None, version: int, stamp: WriteStamp
+    ) -> TableHandle:
+        """Shows an older version again, on top of the newest head, durable.
+
+        Never refused, so only the holder of the line calls it; what was staged before is refused.
+        """
+        ...
+
+    def fork(self, handle: TableHandle, branch_id: BranchId) -> Pin:
+        """A line for a graph branch that starts at this handle, durable; one that is there is used.
+
+        Raises:
+            AlreadyExists: the line is there and holds commits.
+        """
+        ...
+
+    def fork_state(self, layout: TableLayout, branch_id: BranchId) -> ForkState | None:
+        """The line of a graph branch as the store has it, if it does.
+
+        Raises:
+            ObjectMissing: there is no such table.
+        """
+        ...
+
+    def delete_fork(self, layout: TableLayout, branch_id: BranchId) -> None:
+        """Remove the line of a graph branch; one that is not there is fine.
+
+        Raises:
+            LineHasChildren: another line grew from it.
+        """
+        ...

@@ -1,0 +1,337 @@
+"""`TableStore`: the tables of one graph on Lance, behind the `TableStorage` contract.
+
+A facade: opening is in `lines`, reading in `reading`, staging in `writes` and `maintenance`,
+committing in `commits`. It adds no rule of its own; the contract is `TableStorage`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from omnigraph.storage import (
+    blobs,
+    commits,
+    indexes,
+    maintenance,
+    pieces,
+    reading,
+    search,
+    sizes,
+    writes,
+)
+from omnigraph.storage.capabilities import Capabilities
+from omnigraph.storage.lines import Lines
+from omnigraph.storage.links import RowCounts, Then, Writing, chain
+from omnigraph.storage.reading import ScanOptions
+from omnigraph.storage.table_storage import TableStorage as TableStorage
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    import pyarrow as pa
+    from datafusion import DataFrame, SessionContext
+
+    from omnigraph.ids import BranchId, IdSource
+    from omnigraph.storage.blobs import Blob
+    from omnigraph.storage.calls import StoreCalls
+    from omnigraph.storage.durability import Durable
+    from omnigraph.storage.handles import (
+        ForkState,
+        Link,
+        Pin,
+        StagedWrite,
+        TableHandle,
+        TableLayout,
+        VersionTrace,
+        WriteStamp,
+    )
+    from omnigraph.storage.indexes import IndexCoverage, IndexSpec
+    from omnigraph.storage.location import GraphLocation
+    from omnigraph.storage.maintenance import IndexWork
+    from omnigraph.storage.pieces import PieceKind, Pieces
+    from omnigraph.storage.predicates import Predicate
+    from omnigraph.storage.reading import ChangedRows, Ids, Ordering
+    from omnigraph.storage.search import TextInMemory
+    from omnigraph.storage.sizes import FragmentInfo, TableStats
+    from omnigraph.storage.writes import Rows
+
+
+class TableStore:
+    """The tables of one graph; safe to share between threads."""
+
+    __slots__ = ("_calls", "_delete_prefix", "_lines", "_reads", "_writing")
+
+    def __init__(
+        self,
+        location: GraphLocation,
+        calls: StoreCalls,
+        durable: Durable,
+        ids: IdSource,
+        delete_prefix: Callable[[str], None],
+    ) -> None:
+        self._calls = calls
+        self._lines = Lines(location, calls)
+        self._reads = reading.Reads(calls=calls)
+        self._writing = Writing(
+            location=location, calls=calls, durable=durable, ids=ids, reads=self._reads
+        )
+        self._delete_prefix = delete_prefix
+
+    def create_table(self, layout: TableLayout) -> Pin:
+        """An empty table with its text indexes, untrained; durable."""
+        return commits.create_table(self._writing, self._lines, layout)
+
+    def open(self, layout: TableLayout, pin: Pin) -> TableHandle:
+        """The table at a pin; cached."""
+        return self._lines.open(layout, pin)
+
+    def head_version(self, layout: TableLayout, branch: str | None) -> int:
+        """The newest version of a line, asked of the store."""
+        return self._lines.head_version(layout, branch)
+
+    def traces(
+        self, layout: TableLayout, branch: str | None, above: int, upto: int
+    ) -> list[VersionTrace]:
+        """Who made the versions `above + 1` to `upto` of a line."""
+        return [
+            self._lines.trace(layout, branch, version) for version in range(above + 1, upto + 1)
+        ]
+
+    def scan(
+        self,
+        handle: TableHandle,
+        *,
+        columns: Sequence[str] | None = None,
+        predicate: Predicate | None = None,
+        limit: int | None = None,
+        batch_bytes: int | None = None,
+        order: Sequence[Ordering] = (),
+    ) -> pa.RecordBatchReader:
+        """The rows, read as they are asked for; blobs are left out."""
+        options = ScanOptions(
+            columns=columns,
+            predicate=predicate,
+            order=order,
+            limit=limit,
+            batch_bytes=batch_bytes,
+        )
+        return reading.scan(self._reads, handle, options)
+
+    def scan_with_pending(
+        self,
+        handle: TableHandle,
+        pending: pa.Table,
+        *,
+        columns: Sequence[str] | None = None,
+        predicate: Predicate | None = None,
+    ) -> pa.RecordBatchReader:
+        """The rows as they will be once `pending` has landed."""
+        options = ScanOptions(columns=columns, predicate=predicate)
+        return reading.scan_with_pending(self._reads, handle, options, pending)
+
+    def frame(
+        self, handle: TableHandle, session: SessionContext, columns: Sequence[str] | None = None
+    ) -> DataFrame:
+        """The table as a frame of a DataFusion session, by property names."""
+        return reading.frame(self._calls, handle, session, columns)
+
+    def provider(self, handle: TableHandle) -> object:
+        """The table as a DataFusion table provider, by the names of its columns."""
+        return reading.provider(self._calls, handle)
+
+    def count(self, handle: TableHandle, predicate: Predicate | None = None) -> int:
+        """How many rows there are, or satisfy a predicate."""
+        return reading.count(self._reads, handle, predicate)
+
+    def take_ids(
+        self, handle: TableHandle, ids: Ids, columns: Sequence[str] | None = None
+    ) -> pa.Table:
+        """The rows with these ids, in the order of the ids; absent ones are left out."""
+        return reading.take_ids(self._reads, handle, ids, columns)
+
+    def existing_ids(self, handle: TableHandle, ids: Ids) -> Ids:
+        """Those of the ids that the table has."""
+        return reading.existing_ids(self._reads, handle, ids)
+
+    def row_addresses(
+        self, handle: TableHandle, predicate: Predicate | None = None
+    ) -> pa.Array[pa.UInt64Scalar]:
+        """Where the matching rows lie: fragment in the upper 32 bits, offset in the lower."""
+        return reading.row_addresses(self._reads, handle, predicate)
+
+    def changed_since(self, handle: TableHandle, version: int) -> ChangedRows:
+        """What changed on the way from an older version of the line, or of those it grew from."""
+        old = self._lines.open_ancestor(handle, version)
+        return reading.changed_since(self._reads, handle, old)
+
+    def blob(self, handle: TableHandle, entity_id: str, name: str) -> Blob | None:
+        """The blob of one row, or `None` if it is null."""
+        return blobs.blob(self._calls, handle, entity_id, name)
+
+    def blob_descriptors(self, handle: TableHandle, ids: Ids, name: str) -> pa.Table:
+        """`id`, `row_id`, `length` and `uri` of the blobs of these rows, without their bytes."""
+        return blobs.descriptors(self._calls, handle, ids, name)
+
+    def search_text(
+        self, handle: TableHandle, name: str, query: str, *, is_phrase: bool = False
+    ) -> pa.Table:
+        """Id and score of every row that the query matches."""
+        return search.search_text(self._calls, handle, name, query, is_phrase=is_phrase)
+
+    def ephemeral_text(self, ids: Ids, texts: pa.Array[pa.StringScalar]) -> TextInMemory:
+        """The texts, copied and indexed in memory."""
+        return search.ephemeral_text(self._calls, self._writing.ids, ids, texts)
+
+    def search_vector(
+        self,
+        handle: TableHandle,
+        name: str,
+        vector: Sequence[float],
+        k: int,
+        *,
+        predicate: Predicate | None = None,
+        is_exact: bool = True,
+    ) -> pa.Table:
+        """Id and distance of the k nearest rows, nearest first."""
+        return search.search_vector(
+            self._reads, handle, name, vector, k, predicate=predicate, is_exact=is_exact
+        )
+
+    def capabilities(self) -> Capabilities:
+        """What predicates, indexes and writes are supported."""
+        return Capabilities()
+
+    def fragments(self, handle: TableHandle) -> list[FragmentInfo]:
+        """The fragments of a version, by number."""
+        return sizes.fragments(self._calls, handle)
+
+    def stats(self, handle: TableHandle) -> TableStats:
+        """How large the table is at this version."""
+        return sizes.stats(self._calls, handle)
+
+    def index_coverage(self, handle: TableHandle) -> list[IndexCoverage]:
+        """The indexes of the table and what they cover, by name."""
+        with self._calls.making("index_coverage", handle.layout.table_key):
+            return indexes.coverage(handle.dataset, handle.layout)
+
+    def stage_append(self, handle: TableHandle, rows: Rows, stamp: WriteStamp) -> StagedWrite:
+        """Adds rows whose ids are proven absent."""
+        return writes.stage_append(self._writing, handle, rows, stamp)
+
+    def stage_merge_insert(self, handle: TableHandle, rows: Rows, stamp: WriteStamp) -> StagedWrite:
+        """Upserts whole rows by `id`; their ids are unique."""
+        return writes.stage_merge_insert(self._writing, handle, rows, stamp)
+
+    def stage_update(self, handle: TableHandle, rows: Rows, stamp: WriteStamp) -> StagedWrite:
+        """Replaces rows that exist."""
+        return writes.stage_update(self._writing, handle, rows, stamp)
+
+    def stage_delete(
+        self, handle: TableHandle, target: Predicate | Ids, stamp: WriteStamp
+    ) -> StagedWrite:
+        """Removes the rows that match a predicate, or have one of these ids."""
+        return writes.stage_delete(self._writing, handle, target, stamp)
+
+    def stage_overwrite(
+        self, handle: TableHandle, rows: Rows | None, stamp: WriteStamp
+    ) -> StagedWrite:
+        """Replaces every row, or empties the table."""
+        return writes.stage_overwrite(self._writing, handle, rows, stamp)
+
+    def stage_text_indexes(self, handle: TableHandle, stamp: WriteStamp) -> StagedWrite:
+        """Registers, untrained, the text indexes of the layout that the table does not have."""
+        return writes.stage_text_indexes(self._writing, handle, stamp)
+
+    def plan_indexes(self, handle: TableHandle, specs: Sequence[IndexSpec]) -> list[IndexWork]:
+        """What each index needs at this version."""
+        return maintenance.plan_indexes(self._writing, self._lines, handle, specs)
+
+    def stage_index(
+        self, handle: TableHandle, specs: Sequence[IndexSpec], stamp: WriteStamp
+    ) -> StagedWrite:
+        """Brings these indexes up to date, all in one transaction."""
+        return maintenance.stage_index(self._writing, self._lines, handle, specs, stamp)
+
+    def stage_compaction(
+        self,
+        handle: TableHandle,
+        stamp: WriteStamp,
+        *,
+        rows_per_fragment: int = maintenance.ROWS_PER_FRAGMENT,
+    ) -> StagedWrite:
+        """Fewer, larger fragments of the same rows, and their indexes again."""
+        return maintenance.stage_compaction(
+            self._writing, self._lines, handle, stamp, rows_per_fragment=rows_per_fragment
+        )
+
+    def stage_add_columns(self, handle: TableHandle, stamp: WriteStamp) -> StagedWrite:
+        """Adds the columns that the handle's layout has and its table has not."""
+        return maintenance.stage_add_columns(self._writing, handle, stamp)
+
+    def stage_drop_columns(
+        self, handle: TableHandle, columns: Sequence[str], stamp: WriteStamp
+    ) -> StagedWrite:
+        """Drops physical columns whose properties no layout has any more."""
+        return maintenance.stage_drop_columns(self._writing, handle, columns, stamp)
+
+    def stage_without_cleanup(self, handle: TableHandle, stamp: WriteStamp) -> StagedWrite:
+        """Removes the settings by which Lance would delete old versions by itself."""
+        return maintenance.stage_without_cleanup(self._writing, handle, stamp)
+
+    def write_pieces(self, handle: TableHandle, rows: Rows) -> Pieces:
+        """Data files of new rows."""
+        return pieces.write_pieces(self._writing, handle, rows)
+
+    def write_changed(self, handle: TableHandle, rows: Rows, row_ids: Sequence[int]) -> Pieces:
+        """Data files of new forms of the rows with these row ids, in ascending order."""
+        return pieces.write_changed(self._writing, handle, rows, row_ids)
+
+    def delete_addresses(self, handle: TableHandle, addresses: Sequence[int]) -> Pieces:
+        """The fragments without the rows at these addresses."""
+        return pieces.delete_addresses(self._writing, handle, addresses)
+
+    def stage_pieces(
+        self, handle: TableHandle, kind: PieceKind, parts: Pieces, stamp: WriteStamp
+    ) -> StagedWrite:
+        """One transaction of pieces that were written for this handle."""
+        return pieces.stage_pieces(self._writing, handle, kind, parts, stamp)
+
+    def open_staged(self, handle: TableHandle, parts: Pieces) -> TableHandle:
+        """The table with the new rows of these pieces, before anything is committed."""
+        return pieces.open_staged(self._writing, handle, parts)
+
+    def view_file(self, view: TableHandle) -> str:
+        """The object below the root whose deletion ends what `open_staged` made readable."""
+        return pieces.view_file(view)
+
+    def chain(
+        self, first: StagedWrite, *then: Then, counts: RowCounts | None = None
+    ) -> StagedWrite:
+        """Several writes of one table, one after the other; `counts` are those of all of them."""
+        return chain(self._writing, first, *then, counts=counts)
+
+    def sync_staged(self, staged: StagedWrite) -> None:
+        """Make the files of a staged write durable."""
+        commits.sync_staged(self._writing, staged)
+
+    def commit_staged(self, handle: TableHandle, link: Link) -> TableHandle:
+        """The version that a link makes on top of the handle, durable."""
+        return commits.commit_staged(self._writing, self._lines, handle, link)
+
+    def restore(
+        self, layout: TableLayout, branch: str | None, version: int, stamp: WriteStamp
+    ) -> TableHandle:
+        """Shows an older version again, on top of the newest head, durable."""
+        return commits.restore(self._writing, self._lines, layout, branch, version, stamp)
+
+    def fork(self, handle: TableHandle, branch_id: BranchId) -> Pin:
+        """A line for a graph branch that starts at this handle, durable."""
+        return commits.fork(self._writing, self._lines, handle, branch_id, self._delete_prefix)
+
+    def fork_state(self, layout: TableLayout, branch_id: BranchId) -> ForkState | None:
+        """The line of a graph branch as the store has it, if it does."""
+        return commits.fork_state(self._lines, layout, branch_id)
+
+    def delete_fork(self, layout: TableLayout, branch_id: BranchId) -> None:
+        """Remove the line of a graph branch; one that is not there is fine."""
+        commits.delete_fork(self._writing, self._lines, layout, branch_id, self._delete_prefix)
