@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from omnigraph import errors
+    from omnigraph.api import Graph
     from omnigraph.errors import OmnigraphError
     from omnigraph.lang import Catalog, LintReport, compile_schema, lint
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Catalog",
+    "Graph",
     "LintReport",
     "OmnigraphError",
     "__version__",
@@ -25,6 +27,7 @@ __all__ = [
 
 _HOMES = {
     "Catalog": "omnigraph.lang",
+    "Graph": "omnigraph.api",
     "LintReport": "omnigraph.lang",
     "OmnigraphError": "omnigraph.errors",
     "compile_schema": "omnigraph.lang",

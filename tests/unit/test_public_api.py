@@ -24,6 +24,7 @@ HEAVY = {
 def test_the_public_names_are_these() -> None:
     assert set(omnigraph.__all__) == {
         "Catalog",
+        "Graph",
         "LintReport",
         "OmnigraphError",
         "__version__",

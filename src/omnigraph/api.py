@@ -1,0 +1,331 @@
+"""`Graph`: the public API over an open graph. It delegates; what a call means is decided below.
+
+Safe to call from many threads on one object. A `Graph` is a context manager; `close()` releases
+leases and caches and is safe twice.
+"""
+
+from __future__ import annotations
+
+import os
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, Self
+
+from omnigraph.clock import SystemClock
+from omnigraph.errors import InvalidArgument
+from omnigraph.graph.branches import Branch, Branches
+from omnigraph.graph.commit_graph import Commit, CommitFilter, CommitGraph, CommitPage
+from omnigraph.graph.coordinator import GraphCoordinator, OpenMode
+from omnigraph.graph.init import create_graph
+from omnigraph.graph.intent import SidecarKind
+from omnigraph.graph.recoveries import RecoveryRecord, list_recoveries
+from omnigraph.graph.snapshot import Snapshot, find_commit, open_snapshot
+from omnigraph.graph.system_tables import system_table
+from omnigraph.graph.write_txn import WriteRequest
+from omnigraph.graph.writer import Writer
+from omnigraph.ids import MAIN_BRANCH, MAIN_BRANCH_ID, BranchName, UlidSource
+from omnigraph.settings import load_settings
+from omnigraph.storage.graph_storage import open_storage
+from omnigraph.storage.location import parse_location
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from types import TracebackType
+
+    import pyarrow as pa
+
+    from omnigraph.lang import Catalog
+    from omnigraph.settings import Settings
+    from omnigraph.storage.graph_storage import GraphStorage
+
+_RESERVED_ACTOR = "omnigraph:"
+
+
+class Graph:
+    """A typed property graph in a folder or a bucket."""
+
+    def __init__(self, coordinator: GraphCoordinator, actor: str | None, *, owns: bool) -> None:
+        self._graph = coordinator
+        self._actor = actor
+        self._owns = owns
+        self.branches = GraphBranches(coordinator, actor)
+        self.commits = GraphCommits(coordinator)
+        self.schema = GraphSchema(coordinator)
+        self.maintenance = GraphMaintenance(coordinator)
+
+    @classmethod
+    def init(
+        cls,
+        path: str | Path,
+        *,
+        schema: str | Path,
+        actor: str | None = None,
+        force: bool = False,
+        settings: Settings | None = None,
+    ) -> Self:
+        """Create a graph and open it read-write.
+
+        Args:
+            path: a local path, `file://` or `s3://`.
+            schema: `.pg` text, or the `Path` of a file.
+            actor: who creates it, for the history.
+            force: clear what a crashed init left; never a graph.
+            settings: instead of those from the environment.
+
+        Raises:
+            SchemaInvalid: the schema does not compile; nothing was written.
+            GraphExists, RootNotEmpty, InitInProgress: something is there; it is unchanged.
+        """
+        settings = settings or load_settings(os.environ)
+        clock = SystemClock()
+        create_graph(
+            _storage(path, settings),
+            _schema_text(schema),
+            clock=clock,
+            ids=UlidSource(clock),
+            release=version("omnigraph"),
+            actor_id=_checked_actor(actor),
+            force=force,
+        )
+        return cls.open(path, actor=actor, settings=settings)
+
+    @classmethod
+    def open(
+        cls,
+        path: str | Path,
+        *,
+        mode: Literal["read_write", "read_only"] = "read_write",
+        actor: str | None = None,
+        settings: Settings | None = None,
+    ) -> Self:
+        """Open a graph. Read-only writes no byte and needs only rights to read.
+
+        Raises:
+            GraphNotFound: there is no graph at the path.
+            StorageVersionTooNew, StorageVersionTooOld, StorageVersionMissing: not for this release.
+            StorageUnsupported: the store cannot hold a graph that is written to.
+        """
+        if mode not in set(OpenMode):
+            raise InvalidArgument(
+                f"mode is 'read_write' or 'read_only', not {mode!r}", argument="mode"
+            )
+        settings = settings or load_settings(os.environ)
+        clock = SystemClock()
+        coordinator = GraphCoordinator(
+            _storage(path, settings),
+            settings.storage,
+            clock,
+            UlidSource(clock),
+            mode=OpenMode(mode),
+        )
+        return cls(coordinator, _checked_actor(actor), owns=True)
+
+    def snapshot(self, at: str | int | None = None, *, branch: str = MAIN_BRANCH) -> Snapshot:
+        """The graph at a branch's head, a commit id, a `resolved_snapshot`, or a number.
+
+        Raises:
+            BranchNotFound, CommitNotFound: there is no such branch or commit.
+            SnapshotReclaimed: its data is gone.
+        """
+        return open_snapshot(self._graph, at, branch)
+
+    def write(self, branch: str = MAIN_BRANCH, *, if_commit: str | None = None) -> Writer:
+        """Begin a transactional write; leaving its block without `commit()` writes nothing.
+
+        Raises:
+            ReadOnlyGraph: the graph is open read-only.
+            BranchNotFound: there is no such branch.
+        """
+        self._graph.require_writable()
+        request = WriteRequest(
+            kind=SidecarKind.MUTATION,
+            branch=BranchName(branch),
+            actor_id=self._actor,
+            if_commit=if_commit,
+        )
+        return Writer(self._graph, request, open_snapshot(self._graph, None, branch))
+
+    def refresh(self) -> None:
+        """See the newest heads; finishes writes that only lack their publish, never restores."""
+        self._graph.refresh()
+
+    def system(self, name: str) -> pa.Table:
+        """`graph_commits`, `graph_commit_recoveries` or `manifest` as an Arrow table.
+
+        Raises:
+            InvalidArgument: there is no such table.
+        """
+        return system_table(self._graph, name)
+
+    def as_actor(self, actor: str | None) -> Graph:
+        """A handle on the same open graph for another actor; closing it closes nothing else."""
+        return Graph(self._graph, _checked_actor(actor), owns=False)
+
+    def close(self) -> None:
+        """Release leases and caches; safe twice."""
+        if self._owns:
+            self._graph.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+class GraphBranches:
+    """`graph.branches`."""
+
+    def __init__(self, coordinator: GraphCoordinator, actor: str | None) -> None:
+        self._graph = coordinator
+        self._branches = Branches(coordinator)
+        self._actor = actor
+
+    def create(self, name: str, *, from_: str = MAIN_BRANCH) -> Branch:
+        """Create a branch at the head of another; copies no data.
+
+        Raises:
+            InvalidBranchName, BranchExists, BranchNotFound: nothing was changed.
+        """
+        self._graph.require_writable()
+        return self._branches.create(name, from_, actor_id=self._actor)
+
+    def list(self) -> list[Branch]:
+        """Live branches, `main` first, then by name."""
+        return self._branches.list()
+
+    def get(self, name: str) -> Branch:
+        """One live branch.
+
+        Raises:
+            BranchNotFound: there is none of that name.
+        """
+        return self._branches.get(name)
+
+    def delete(self, name: str) -> None:
+        """Delete a branch.
+
+        Raises:
+            InvalidBranchName, BranchNotFound, BranchHasDescendants: nothing was changed.
+        """
+        self._graph.require_writable()
+        self._branches.delete(name)
+
+
+class GraphCommits:
+    """`graph.commits`: the history."""
+
+    def __init__(self, coordinator: GraphCoordinator) -> None:
+        self._graph = coordinator
+
+    def list(
+        self,
+        *,
+        branch: str = MAIN_BRANCH,
+        actor: str | None = None,
+        kind: str | None = None,
+        operation: str | None = None,
+        limit: int = 100,
+        cursor: str | None = None,
+    ) -> CommitPage:
+        """A page of what the branch's head reaches, newest first.
+
+        Raises:
+            BranchNotFound: there is no such branch.
+            InvalidArgument: a bad limit or cursor.
+        """
+        line = self._graph.lines.read(self._graph.branch_id(branch))
+        wanted = CommitFilter(actor=actor, kind=kind, operation=operation)
+        return CommitGraph(line).page(wanted, limit=limit, cursor=cursor)
+
+    def __iter__(self) -> Iterator[Commit]:
+        """Everything that the head of `main` reaches, newest first."""
+        line = self._graph.lines.read(MAIN_BRANCH_ID)
+        return CommitGraph(line).walk(line.head.commit_id)
+
+    def get(self, id: str) -> Commit:
+        """One commit of any live branch.
+
+        Raises:
+            CommitNotFound: no live branch has it.
+        """
+        return find_commit(self._graph, id)
+
+
+class GraphSchema:
+    """`graph.schema`: the accepted schema of `main`."""
+
+    def __init__(self, coordinator: GraphCoordinator) -> None:
+        self._graph = coordinator
+
+    @property
+    def source(self) -> str:
+        """The `.pg` text as it was accepted."""
+        return self._graph.schemas.source(self.hash)
+
+    @property
+    def catalog(self) -> Catalog:
+        """What the source means, with stable ids."""
+        return self._graph.schemas.load(self.hash).catalog
+
+    @property
+    def hash(self) -> str:
+        """The accepted schema's hash."""
+        return self._graph.lines.read(MAIN_BRANCH_ID).schema.schema_hash
+
+    def show(self, *, at: str | None = None) -> str:
+        """The `.pg` text in force now, or at a commit.
+
+        Raises:
+            CommitNotFound: no live branch has the commit.
+        """
+        if at is None:
+            return self.source
+        return self._graph.schemas.source(find_commit(self._graph, at).schema_hash)
+
+
+class GraphMaintenance:
+    """`graph.maintenance`."""
+
+    def __init__(self, coordinator: GraphCoordinator) -> None:
+        self._graph = coordinator
+
+    def recoveries(self, *, branch: str = MAIN_BRANCH, limit: int = 100) -> list[RecoveryRecord]:
+        """What recoveries did on a branch, newest first.
+
+        Raises:
+            BranchNotFound: there is no such branch.
+            InvalidArgument: the limit is not positive.
+        """
+        return list_recoveries(self._graph, branch, limit)
+
+
+def _storage(path: str | Path, settings: Settings) -> GraphStorage:
+    location = parse_location(path, settings.storage)
+    return open_storage(location, settings.storage, UlidSource(SystemClock()))
+
+
+def _schema_text(schema: str | Path) -> str:
+    if not isinstance(schema, Path):
+        return schema
+    try:
+        return schema.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidArgument(
+            f"cannot read the schema {schema}: {error}", path=str(schema)
+        ) from error
+
+
+def _checked_actor(actor: str | None) -> str | None:
+    if actor is not None and (not actor or actor.startswith(_RESERVED_ACTOR)):
+        raise InvalidArgument(
+            f"{actor!r} cannot be an actor: it is empty or starts with {_RESERVED_ACTOR!r}, which"
+            " the system keeps for itself",
+            argument="actor",
+        )
+    return actor

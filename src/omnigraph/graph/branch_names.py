@@ -1,0 +1,73 @@
+"""The rule for branch names. Names never reach Lance; this rule keeps them safe everywhere else."""
+
+from __future__ import annotations
+
+import unicodedata
+from typing import Final
+
+from omnigraph.errors import InvalidBranchName
+from omnigraph.ids import MAIN_BRANCH, BranchName
+
+_LONGEST_BYTES: Final = 255
+_RESERVED: Final = ("main", "HEAD")
+
+
+def parse_branch_name(name: str) -> BranchName:
+    """A name that a new branch may have.
+
+    Raises:
+        InvalidBranchName: with the rule that it breaks.
+    """
+    reason = _reserved(name) or _broken_rule(name)
+    if reason is not None:
+        raise InvalidBranchName(
+            f"{name!r} cannot be the name of a branch: {reason}", branch=name, reason=reason
+        )
+    return BranchName(name)
+
+
+def refuse_main(name: str, verb: str) -> None:
+    """Refuse what cannot be done to `main`.
+
+    Raises:
+        InvalidBranchName: the branch is `main`.
+    """
+    if name == MAIN_BRANCH:
+        raise InvalidBranchName(
+            f"the branch 'main' cannot be {verb}", branch=name, reason="main is the graph itself"
+        )
+
+
+def _reserved(name: str) -> str | None:
+    if name in _RESERVED:
+        return "the name is reserved"
+    if name.startswith("__"):
+        return "names that start with __ belong to the system"
+    return None
+
+
+def _broken_rule(name: str) -> str | None:
+    if not name:
+        return "it is empty"
+    try:
+        size = len(name.encode())
+    except UnicodeEncodeError:
+        return "it is not valid text"
+    if size > _LONGEST_BYTES:
+        return f"it has {size} bytes, at most {_LONGEST_BYTES} are allowed"
+    if unicodedata.normalize("NFC", name) != name:
+        return "it is not in Unicode normal form C"
+    return next((why for part in name.split("/") if (why := _broken_part(part))), None)
+
+
+def _broken_part(part: str) -> str | None:
+    if not part:
+        return "a segment between slashes is empty"
+    wrong = next((char for char in part if not (char.isalnum() or char in "._-")), None)
+    if wrong is not None:
+        return f"it holds {wrong!r}; letters, digits, '.', '-', '_' and '/' are allowed"
+    if part[0] in ".-":
+        return f"a segment starts with {part[0]!r}"
+    if part.endswith(".lock"):
+        return "a segment ends in '.lock'"
+    return None

@@ -1,0 +1,250 @@
+"""Branches: lines of the manifest under a name, created and deleted at the cost of a few rows.
+
+A branch is there when its row on the main line says `live`, and gone when it says `deleted`;
+whatever Lance keeps for it before or after is invisible. Neither operation makes a graph commit.
+"""
+
+from __future__ import annotations
+
+import logging
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from omnigraph.errors import (
+    BranchExists,
+    BranchHasDescendants,
+    BranchNotFound,
+    OmnigraphError,
+    StorageInternalError,
+    StorageUnavailable,
+)
+from omnigraph.failpoints import maybe_fail
+from omnigraph.graph.branch_names import parse_branch_name, refuse_main
+from omnigraph.graph.leases import SCHEMA_SCOPE, LeaseLost, branch_scope
+from omnigraph.graph.rows import BranchRow, BranchState
+from omnigraph.graph.tables import bare_layout
+from omnigraph.ids import MAIN_BRANCH, MAIN_BRANCH_ID, BranchId, new_branch_id
+from omnigraph.limits import MAX_PUBLISH_ROUNDS
+from omnigraph.storage.handles import lance_branch
+from omnigraph.storage.signals import StorageSignal
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from omnigraph.graph.coordinator import GraphCoordinator
+    from omnigraph.graph.line import ManifestLine
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Branch:
+    """A live branch, as callers see it."""
+
+    name: str
+    branch_id: str
+    parent: str | None
+    """The branch it was forked from; `None` for `main`, or when that one is gone."""
+
+    forked_at: str | None
+    head: str
+    created_at: int | None
+    actor_id: str | None
+    tables_owned: tuple[str, ...]
+    """Tables that this branch has written itself."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON form."""
+        body = {name: getattr(self, name) for name in self.__slots__}
+        return body | {"tables_owned": list(self.tables_owned)}
+
+
+class Branches:
+    """The branches of one open graph."""
+
+    def __init__(self, graph: GraphCoordinator) -> None:
+        self._graph = graph
+
+    def list(self) -> list[Branch]:
+        """Live branches, `main` first, then by name; one deleted meanwhile is left out."""
+        found = []
+        for each in self._graph.live_branch_ids():
+            with suppress(BranchNotFound):
+                found.append(self._describe(each))
+        return found
+
+    def get(self, name: str) -> Branch:
+        """One live branch.
+
+        Raises:
+            BranchNotFound: there is none of that name.
+        """
+        return self._describe(self._graph.branch_id(name))
+
+    def create(self, name: str, from_: str, *, actor_id: str | None) -> Branch:
+        """Create a branch at the head of another.
+
+        Raises:
+            InvalidBranchName: the name breaks the rule.
+            BranchExists: there is a live branch of that name.
+            BranchNotFound: there is no branch to fork from.
+        """
+        wanted = parse_branch_name(name)
+        graph = self._graph
+        with graph.leases.holding(SCHEMA_SCOPE):
+            self._require_absent(wanted, graph.lines.read(MAIN_BRANCH_ID))
+            source = graph.lines.read(graph.branch_id(from_))
+            row = BranchRow(
+                name=wanted,
+                branch_id=new_branch_id(graph.ids),
+                parent_branch_id=source.branch_id,
+                forked_at=source.head.commit_id,
+                created_at=graph.clock.now_us(),
+                actor_id=actor_id,
+            )
+            graph.storage.manifest.create_line(row.branch_id, source.handle)
+            maybe_fail("branch_create.post_native")
+            try:
+                self._write(row, lambda line: self._require_creatable(row, line))
+            except (BranchExists, BranchNotFound):
+                graph.storage.manifest.delete_line(row.branch_id)
+                raise
+        return self._describe(row.branch_id)
+
+    def delete(self, name: str) -> None:
+        """Delete a branch; it is gone when this returns, its storage soon after.
+
+        Raises:
+            InvalidBranchName: the branch is `main`.
+            BranchNotFound: there is none of that name.
+            BranchHasDescendants: live branches were forked from it.
+        """
+        refuse_main(name, "deleted")
+        graph = self._graph
+        row = graph.lines.branch(name)
+        # The schema lease keeps a branch from being forked off this one meanwhile; the branch's own
+        # keeps a write from standing between its phases.
+        with (
+            graph.leases.holding(SCHEMA_SCOPE),
+            graph.leases.holding(branch_scope(row.branch_id)) as lease,
+        ):
+            owned = self._owned_tables(row.branch_id)
+            self._write(row.deleted(), lambda line: self._require_deletable(row, line))
+            maybe_fail("branch_delete.post_publish_pre_reclaim")
+            self._settle_sidecars(row.branch_id, lease)
+        self._reclaim(row.branch_id, owned)
+
+    def _write(self, row: BranchRow, judge: Callable[[ManifestLine], None]) -> None:
+        """Write a branch row by the recipe of a publish: judge and merge on one version."""
+        graph = self._graph
+        line = graph.lines.read(MAIN_BRANCH_ID)
+        for attempt in range(MAX_PUBLISH_ROUNDS):
+            if line.branches().get(row.name) == row:
+                return  # An acknowledgement was lost.
+            judge(line)
+            try:
+                graph.publisher.merge_beside_head(line, [row])
+            except (StorageSignal, StorageUnavailable, StorageInternalError):
+                graph.pauses.between_rounds(attempt)
+                line = graph.lines.read_again(MAIN_BRANCH_ID)
+                continue
+            return
+        if line.branches().get(row.name) != row:
+            raise StorageUnavailable(
+                f"the branch {row.name!r} lost {MAX_PUBLISH_ROUNDS} rounds against other writers;"
+                " try again",
+                operation="merge",
+                target=row.name,
+            )
+
+    def _require_absent(self, name: str, line: ManifestLine) -> None:
+        found = line.branches().get(name)
+        if found is not None and found.state is BranchState.LIVE:
+            raise BranchExists(
+                f"there is a branch {name!r} already; choose another name or delete it first",
+                branch=name,
+            )
+
+    def _require_creatable(self, row: BranchRow, line: ManifestLine) -> None:
+        self._require_absent(row.name, line)
+        live = {MAIN_BRANCH_ID} | {
+            each.branch_id for each in line.branches().values() if each.state is BranchState.LIVE
+        }
+        if row.parent_branch_id not in live:
+            raise BranchNotFound(
+                f"the branch to fork {row.name!r} from was deleted meanwhile",
+                branch=row.parent_branch_id,
+            )
+
+    def _require_deletable(self, row: BranchRow, line: ManifestLine) -> None:
+        rows = line.branches()
+        found = rows.get(row.name)
+        if found is None or found != row:
+            raise BranchNotFound(f"the branch {row.name!r} is gone already", branch=row.name)
+        children = sorted(
+            each.name
+            for each in rows.values()
+            if each.parent_branch_id == row.branch_id and each.state is BranchState.LIVE
+        )
+        if children:
+            raise BranchHasDescendants(
+                f"branches were forked from {row.name!r}: {', '.join(children)}; delete them first",
+                branch=row.name,
+                descendants=children,
+            )
+
+    def _settle_sidecars(self, branch_id: BranchId, lease: Any) -> None:  # noqa: ANN401
+        """Record writes of the deleted branch as discarded; if this fails, an open does it."""
+        try:
+            self._graph.recovery.heal(branch_id, lease)
+        except (OmnigraphError, LeaseLost) as error:
+            log.warning("sidecars left", extra={"branch_id": branch_id, "cause": str(error)})
+
+    def _reclaim(self, branch_id: BranchId, owned: dict[str, tuple[Any, str]]) -> None:
+        """Remove what Lance keeps for a deleted branch; what cannot be removed is cleanup's."""
+        graph = self._graph
+        for table_key, (ref, location) in owned.items():
+            try:
+                graph.tables.delete_fork(bare_layout(ref, table_key, location), branch_id)
+            except (OmnigraphError, StorageSignal) as error:
+                log.info("fork left", extra={"table_key": table_key, "cause": str(error)})
+        try:
+            graph.storage.manifest.delete_line(branch_id)
+        except (OmnigraphError, StorageSignal) as error:
+            log.info("line left", extra={"branch_id": branch_id, "cause": str(error)})
+        graph.lines.forget(branch_id)
+
+    def _owned_tables(self, branch_id: BranchId) -> dict[str, tuple[Any, str]]:
+        own = lance_branch(branch_id)
+        pins = self._graph.lines.read(branch_id).pins
+        return {
+            pin.table_key: (ref, pin.location) for ref, pin in pins.items() if pin.branch == own
+        }
+
+    def _describe(self, branch_id: BranchId) -> Branch:
+        graph = self._graph
+        line = graph.lines.read(branch_id)
+        if branch_id == MAIN_BRANCH_ID:
+            return Branch(
+                name=MAIN_BRANCH,
+                branch_id=branch_id,
+                parent=None,
+                forked_at=None,
+                head=line.head.commit_id,
+                created_at=None,
+                actor_id=None,
+                tables_owned=tuple(sorted(pin.table_key for pin in line.pins.values())),
+            )
+        row = graph.lines.branch(graph.branch_name(branch_id))
+        names = graph.live_branch_ids()
+        return Branch(
+            name=row.name,
+            branch_id=branch_id,
+            parent=names.get(row.parent_branch_id),
+            forked_at=row.forked_at,
+            head=line.head.commit_id,
+            created_at=row.created_at,
+            actor_id=row.actor_id,
+            tables_owned=tuple(sorted(self._owned_tables(branch_id))),
+        )

@@ -1,0 +1,574 @@
+"""The commit protocol: one way for every writer from prepared files to a visible commit.
+
+Prepare and stage without a lock; then, under the branch's lease: heal, arbitrate, arm (A), move the
+tables (B), publish (C), disarm (D). From A on the write runs to its end: what fails is settled by
+recovery on the spot, and the answer says what became of it.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from omnigraph.errors import (
+    BranchNotFound,
+    ConflictError,
+    DriftNeedsRepair,
+    ExpectedVersionMismatch,
+    Fenced,
+    IdempotencyKeyReused,
+    InternalError,
+    OmnigraphError,
+    PreconditionFailed,
+    ReadSetChanged,
+    RecoveryRequired,
+    ResourceLimit,
+)
+from omnigraph.failpoints import maybe_fail
+from omnigraph.graph.forks import fork_table, own_line
+from omnigraph.graph.intent import Intent, ParentRule, PlannedPin, SidecarKind
+from omnigraph.graph.leases import LeaseLost, branch_scope
+from omnigraph.graph.publisher import PublishContention, require_head
+from omnigraph.graph.rows import TableRef
+from omnigraph.graph.sidecars import PlannedLink, Sidecar, SidecarLease, SidecarTable
+from omnigraph.graph.write_txn import PreparedWrite, WriteRequest, WriteTxn
+from omnigraph.ids import (
+    BranchId,
+    new_commit_id,
+    new_operation_id,
+)
+from omnigraph.limits import MAX_OPERATION_TABLES, MAX_REPREPARE_ATTEMPTS
+from omnigraph.storage.handles import Pin, lance_branch
+from omnigraph.storage.signals import CommitRefused, Interleaved, StorageSignal
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from omnigraph.graph.coordinator import GraphCoordinator
+    from omnigraph.graph.leases import Lease
+    from omnigraph.graph.line import ManifestLine
+    from omnigraph.graph.rows import CommitRow
+    from omnigraph.storage.handles import StagedWrite, TableHandle
+
+    Prepare = Callable[[WriteTxn], PreparedWrite]
+
+log = logging.getLogger(__name__)
+
+
+class Stale(StorageSignal):
+    """What was prepared does not hold any more and nothing happened: prepare it again."""
+
+    def __init__(self, conflict: OmnigraphError) -> None:
+        super().__init__(conflict.message)
+        self.conflict = conflict
+
+
+class CommitProtocol:
+    """Runs writes on the branches of one open graph."""
+
+    def __init__(self, graph: GraphCoordinator) -> None:
+        self._graph = graph
+
+    def run(self, request: WriteRequest, prepare: Prepare) -> CommitRow | None:
+        """Prepare, stage and commit, again when others were faster; `None` if nothing changes.
+
+        `prepare` reads and stages through the `WriteTxn` it is given and must give the same change
+        when it is called again.
+        """
+        authored_at = self._graph.clock.now_us()
+        for attempt in range(MAX_REPREPARE_ATTEMPTS):
+            try:
+                return self._attempt(request, prepare, authored_at)
+            except Stale as stale:
+                conflict = stale.conflict
+                self._graph.pauses.between_attempts(attempt)
+            except StorageSignal as signal:
+                raise InternalError(
+                    f"the commit protocol met a state of storage that it does not know ({signal});"
+                    " nothing is half visible: please report it with the log"
+                ) from signal
+        raise conflict
+
+    def capture(self, request: WriteRequest, authored_at: int) -> WriteTxn:
+        """Read the branch once: head, schema, pins.
+
+        Raises:
+            BranchNotFound: there is no such branch.
+            PreconditionFailed: the head is not the commit that the caller expects.
+        """
+        graph = self._graph
+        branch_id = graph.branch_id(request.branch)
+        if request.branch_id not in (None, branch_id):
+            raise _deleted(request.branch)
+        line = graph.lines.read(branch_id)
+        require_head(request.if_commit, line)
+        return WriteTxn(
+            request=request,
+            branch_id=branch_id,
+            line=line,
+            tables=graph.schemas.tables(line.schema.schema_hash),
+            operation_id=new_operation_id(graph.ids),
+            commit_id=new_commit_id(graph.ids),
+            rollback_commit_id=new_commit_id(graph.ids),
+            authored_at=authored_at,
+            store=graph.tables,
+            fork=self._own_line,
+        )
+
+    def _attempt(
+        self, request: WriteRequest, prepare: Prepare, authored_at: int
+    ) -> CommitRow | None:
+        kind = request.kind
+        txn = self.capture(request, authored_at)
+        repeated = _first_receipt(request, txn.line)
+        if repeated is not None:
+            return repeated
+        maybe_fail(f"{kind}.post_capture")
+        prepared = prepare(txn)
+        _require_size(prepared)
+        if prepared.is_empty:
+            require_head(request.if_commit, self._graph.lines.read(txn.branch_id))
+            return None
+        for staged in prepared.staged:
+            self._graph.tables.sync_staged(staged)
+        maybe_fail(f"{kind}.post_stage_pre_lease")
+        with self._graph.leases.holding(branch_scope(txn.branch_id)) as lease:
+            try:
+                commit = self._under_lease(txn, prepared, lease)
+            except LeaseLost as lost:
+                raise Stale(_changed("graph_head", str(lost))) from lost
+        self._compact(txn.branch_id)
+        return commit
+
+    def _compact(self, branch_id: BranchId) -> None:
+        """Keep the line short. The write has landed: a failure here is nobody's business."""
+        try:
+            self._graph.publisher.compact_if_long(self._graph.lines.read(branch_id))
+        except (OmnigraphError, StorageSignal) as error:
+            log.info("line not compacted", extra={"branch_id": branch_id, "cause": str(error)})
+
+    def _under_lease(self, txn: WriteTxn, prepared: PreparedWrite, lease: Lease) -> CommitRow:
+        self._graph.recovery.heal(txn.branch_id, lease)
+        line = self._arbitrated_line(txn)
+        repeated = _first_receipt(txn.request, line)
+        if repeated is not None:
+            return repeated
+        moving = self._arbitrate(txn, prepared, line)
+        for staged in moving:
+            self._require_no_drift(staged, line, lease, txn)
+        maybe_fail(f"{txn.request.kind}.post_lease_pre_sidecar")
+        sidecar = self._sidecar(txn, prepared, moving, line, lease)
+        return self._commit(sidecar, moving, prepared, lease)
+
+    def _arbitrated_line(self, txn: WriteTxn) -> ManifestLine:
+        """The line as it is now, if the branch is still the one that was captured."""
+        if self._graph.branch_id(txn.request.branch) != txn.branch_id:
+            raise _deleted(txn.request.branch)
+        line = self._graph.lines.read(txn.branch_id)
+        require_head(txn.request.if_commit, line)
+        return line
+
+    def _arbitrate(
+        self, txn: WriteTxn, prepared: PreparedWrite, line: ManifestLine
+    ) -> list[StagedWrite]:
+        """What is to be committed on the line as it is now.
+
+        Raises:
+            Stale: it must be prepared again.
+            ReadSetChanged: it must be, and a strict write may not be by itself.
+        """
+        if line.schema.schema_hash != txn.line.schema.schema_hash:
+            raise Stale(_changed("schema", txn.line.schema.schema_hash, line.schema.schema_hash))
+        head = txn.line.head.commit_id
+        if txn.request.parent_rule is ParentRule.EXACT and line.head.commit_id != head:
+            raise _changed("graph_head", head, line.head.commit_id)
+        self._require_unaffected(txn, prepared, line)
+        moving = sorted(
+            (each for each in prepared.staged if not each.is_noop),
+            key=lambda each: each.base.layout.table_id,
+        )
+        return [self._on_pin(each, line, txn) for each in moving]
+
+    def _require_unaffected(
+        self, txn: WriteTxn, prepared: PreparedWrite, line: ManifestLine
+    ) -> None:
+        for ref in sorted(txn.read_set.tables):
+            before, now = txn.line.pins[ref], line.pins.get(ref)
+            if now is not None and (now.branch, now.version) == (before.branch, before.version):
+                continue
+            conflict = _changed(before.table_key, before.version, now.version if now else None)
+            if now is not None:
+                layout = txn.tables.layouts[ref]
+                handle = self._graph.open_pin(layout, now)
+                if not txn.read_set.is_affected(ref, txn.store, handle, txn.readable(ref)):
+                    continue
+            if prepared.is_strict:
+                raise conflict
+            raise Stale(conflict)
+
+    def _on_pin(self, staged: StagedWrite, line: ManifestLine, txn: WriteTxn) -> StagedWrite:
+        """The staged write on the pin in force: as it is, or moved to it."""
+        layout = staged.base.layout
+        pinned = line.pins[_ref(staged)]
+        if pinned.version == staged.base.pin.version:
+            return staged
+        if staged.rebase is None:
+            raise Stale(_changed(layout.table_key, staged.base.pin.version, pinned.version))
+        base = self._graph.tables.open(
+            layout,
+            Pin(
+                location=layout.location,
+                branch=lance_branch(txn.branch_id),
+                version=pinned.version,
+            ),
+        )
+        moved = staged.rebase(base)
+        self._graph.tables.sync_staged(moved)
+        return moved
+
+    def _require_no_drift(
+        self, staged: StagedWrite, line: ManifestLine, lease: Lease, txn: WriteTxn
+    ) -> None:
+        """The newest version of a table must be its pin.
+
+        Raises:
+            Stale: residue of a late writer was removed; prepare again on the new pin.
+            DriftNeedsRepair: something else wrote to the table.
+        """
+        layout, pin = staged.base.layout, staged.base.pin
+        head = self._graph.tables.head_version(layout, pin.branch)
+        if head == pin.version:
+            return
+        traces = self._graph.tables.traces(layout, pin.branch, above=pin.version, upto=head)
+        settled = line.operations
+        unknown = [each.version for each in traces if each.operation_id not in settled]
+        if unknown or head < pin.version:
+            lease.check()  # Versions of whoever took over are no drift.
+            raise DriftNeedsRepair(
+                f"{layout.table_key} is pinned at version {pin.version} and its newest is {head},"
+                " which no operation of this graph explains; run `omnigraph repair`",
+                table=layout.table_key,
+                pin=pin.version,
+                head=head,
+            )
+        self._remove_residue(staged, line, lease, txn)
+        raise Stale(_changed(layout.table_key, pin.version, head))
+
+    def _remove_residue(
+        self, staged: StagedWrite, line: ManifestLine, lease: Lease, txn: WriteTxn
+    ) -> None:
+        ids = self._graph.ids
+        base = staged.base
+        intent = Intent(
+            operation_id=new_operation_id(ids),
+            commit_id=new_commit_id(ids),
+            kind=SidecarKind.REPAIR.commit_kind,
+            authored_at=self._graph.clock.now_us(),
+            authored_branch=txn.request.branch,
+            schema_from=line.schema.schema_hash,
+        )
+        table = SidecarTable(
+            table_id=base.layout.table_id,
+            incarnation=base.layout.incarnation,
+            table_key=base.layout.table_key,
+            location=base.layout.location,
+            branch=base.pin.branch,
+            expected_version=base.pin.version,
+            links=(),
+            row_count_after=line.pins[_ref(staged)].row_count,
+        )
+        sidecar = self._sidecar_of(SidecarKind.REPAIR, txn.branch_id, intent, (table,), line, lease)
+        self._graph.sidecars.arm(sidecar)
+        self._graph.recovery.settle(sidecar, lease)
+
+    def _sidecar(
+        self,
+        txn: WriteTxn,
+        prepared: PreparedWrite,
+        moving: Sequence[StagedWrite],
+        line: ManifestLine,
+        lease: Lease,
+    ) -> Sidecar:
+        request = txn.request
+        intent = Intent(
+            operation_id=txn.operation_id,
+            commit_id=txn.commit_id,
+            kind=request.kind.commit_kind,
+            authored_at=txn.authored_at,
+            authored_branch=request.branch,
+            actor_id=request.actor_id,
+            merged_parent=prepared.merged_parent,
+            schema_from=line.schema.schema_hash,
+            schema_to=prepared.schema_to,
+            if_commit=request.if_commit,
+            parent_rule=request.parent_rule,
+            expected_head=line.head.commit_id,
+            pins=tuple(_planned_pin(each, line) for each in moving),
+            registrations=prepared.registrations,
+            tombstones=prepared.tombstones,
+            read_set={
+                str(ref): line.pins[ref].version
+                for ref in sorted(txn.read_set.tables)
+                if ref in line.pins
+            },
+            idempotency_key=request.idempotency_key,
+            request_digest=request.request_digest,
+            stats=prepared.stats | {"tables": _rows_by_table(moving)},
+        )
+        return self._sidecar_of(
+            request.kind,
+            txn.branch_id,
+            intent,
+            tuple(_planned_table(each) for each in moving),
+            line,
+            lease,
+            rollback_commit_id=txn.rollback_commit_id,
+        )
+
+    def _sidecar_of(
+        self,
+        kind: SidecarKind,
+        branch_id: BranchId,
+        intent: Intent,
+        tables: tuple[SidecarTable, ...],
+        line: ManifestLine,
+        lease: Lease,
+        rollback_commit_id: str | None = None,
+    ) -> Sidecar:
+        return Sidecar(
+            operation_id=intent.operation_id,
+            kind=kind,
+            graph_id=self._graph.graph_id,
+            branch_id=branch_id,
+            lease=SidecarLease(
+                scope=lease.scope, epoch=lease.epoch, owner=self._graph.leases.owner
+            ),
+            actor_id=intent.actor_id,
+            authored_at=intent.authored_at,
+            head=line.head.commit_id,
+            schema_hash=line.schema.schema_hash,
+            parent_rule=intent.parent_rule,
+            tables=tables,
+            intent=intent,
+            rollback_commit_id=rollback_commit_id or new_commit_id(self._graph.ids),
+        )
+
+    def _commit(
+        self,
+        sidecar: Sidecar,
+        moving: Sequence[StagedWrite],
+        prepared: PreparedWrite,
+        lease: Lease,
+    ) -> CommitRow:
+        kind = sidecar.kind
+        self._arm(sidecar, lease)
+        try:
+            for staged in moving:
+                self._move(staged, lease, kind)
+            maybe_fail(f"{kind}.post_phase_b_pre_manifest_commit")
+            lease.check()
+            branch_id = BranchId(sidecar.branch_id)
+            commit = self._graph.publisher.publish(branch_id, sidecar.intent).commit
+        except Exception as error:  # noqa: BLE001 - whatever failed, heads may have moved
+            commit = self._settled(sidecar, lease, error, prepared)
+        maybe_fail(f"{kind}.post_phase_c_pre_phase_d")
+        self._disarm(sidecar)
+        maybe_fail(f"{kind}.post_phase_d_pre_release")
+        return commit
+
+    def _arm(self, sidecar: Sidecar, lease: Lease) -> None:
+        """Phase A. When it fails, the sidecar stays for the next holder of the lease.
+
+        It must not be taken back here: a recovery of it may be under way, and when that one dies
+        between two restores nothing but the sidecar explains their versions.
+        """
+        self._graph.sidecars.arm(sidecar)
+        maybe_fail(f"{sidecar.kind}.post_phase_a")
+        lease.check()
+
+    def _move(self, staged: StagedWrite, lease: Lease, kind: SidecarKind) -> None:
+        """Phase B for one table."""
+        handle: TableHandle = staged.base
+        for position, link in enumerate(staged.links):
+            if position:
+                maybe_fail(f"{kind}.between_links")
+            lease.check()
+            maybe_fail(f"{kind}.pre_table_commit")
+            handle = self._graph.tables.commit_staged(handle, link)
+            maybe_fail(f"{kind}.post_table_commit")
+
+    def _disarm(self, sidecar: Sidecar) -> None:
+        """Phase D. The write has landed: a failure is only untidy."""
+        try:
+            self._graph.sidecars.disarm(sidecar.operation_id)
+        except (OmnigraphError, StorageSignal) as error:
+            log.warning(
+                "sidecar not removed",
+                extra={"operation_id": sidecar.operation_id, "cause": str(error)},
+            )
+
+    def _settled(
+        self, sidecar: Sidecar, lease: Lease, error: Exception, prepared: PreparedWrite
+    ) -> CommitRow:
+        """The commit, if the failed write landed after all; else the error to report."""
+        try:
+            lease.check()
+            recovered = self._graph.recovery.settle(sidecar, lease)
+        except (OmnigraphError, StorageSignal) as second:
+            return self._found_on_line(sidecar, error, second)
+        if recovered.commit is not None:
+            return recovered.commit
+        raise _reported(error, prepared) from error
+
+    def _found_on_line(self, sidecar: Sidecar, error: Exception, second: Exception) -> CommitRow:
+        try:
+            line = self._graph.lines.read_again(BranchId(sidecar.branch_id))
+        except (OmnigraphError, StorageSignal):
+            raise _unknown(sidecar, error, second) from error
+        commit = line.commit(sidecar.intent.commit_id)
+        if commit is not None:
+            return commit
+        if line.recovery(sidecar.operation_id) is not None:
+            raise Fenced(
+                f"operation {sidecar.operation_id} was rolled back by a recovery; nothing of it is"
+                " visible, send it again",
+                operation_id=sidecar.operation_id,
+            ) from error
+        raise _unknown(sidecar, error, second) from error
+
+    def _own_line(self, txn: WriteTxn, ref: TableRef) -> TableHandle:
+        """The table on the branch's own line; a first write of the branch forks it."""
+        layout = txn.tables.layouts[ref]
+        pinned = txn.line.pins[ref]
+        found = own_line(txn.store, layout, pinned, txn.branch_id)
+        if found is not None:
+            return found
+        with self._graph.leases.holding(branch_scope(txn.branch_id)) as lease:
+            try:
+                self._graph.recovery.heal(txn.branch_id, lease)
+                line = self._arbitrated_line(txn)
+                if line.pins.get(ref) != pinned:
+                    now = line.pins.get(ref)
+                    raise Stale(
+                        _changed(pinned.table_key, pinned.version, now.version if now else None)
+                    )
+                return fork_table(txn.store, layout, pinned, txn.branch_id, lease)
+            except LeaseLost as lost:
+                raise Stale(_changed("graph_head", str(lost))) from lost
+
+
+def _first_receipt(request: WriteRequest, line: ManifestLine) -> CommitRow | None:
+    """The commit of an earlier send of the same request.
+
+    Raises:
+        IdempotencyKeyReused: the key belongs to another request.
+    """
+    if request.idempotency_key is None:
+        return None
+    found = line.commit_of_key(request.idempotency_key)
+    if found is None or found.request_digest == request.request_digest:
+        return found
+    raise IdempotencyKeyReused(
+        f"the idempotency key {request.idempotency_key!r} belongs to another request (commit"
+        f" {found.commit_id}); use a new key for a new request",
+        idempotency_key=request.idempotency_key,
+        graph_commit_id=found.commit_id,
+    )
+
+
+def _require_size(prepared: PreparedWrite) -> None:
+    if len(prepared.staged) > MAX_OPERATION_TABLES:
+        raise ResourceLimit(
+            f"one write touches {len(prepared.staged)} tables and may touch"
+            f" {MAX_OPERATION_TABLES}; split it",
+            resource="operation_tables",
+            limit=MAX_OPERATION_TABLES,
+            actual=len(prepared.staged),
+        )
+
+
+def _rows_by_table(moving: Sequence[StagedWrite]) -> dict[str, dict[str, int]]:
+    return {
+        each.base.layout.table_key: {
+            "added": each.rows_added,
+            "changed": each.rows_changed,
+            "removed": each.rows_removed,
+        }
+        for each in moving
+    }
+
+
+def _planned_pin(staged: StagedWrite, line: ManifestLine) -> PlannedPin:
+    layout, base = staged.base.layout, staged.base.pin
+    pinned = line.pins[_ref(staged)]
+    return PlannedPin(
+        table_id=layout.table_id,
+        incarnation=layout.incarnation,
+        table_key=layout.table_key,
+        location=layout.location,
+        branch=base.branch,
+        version=base.version + len(staged.links),
+        row_count=staged.rows_after,
+        transaction=staged.links[-1].uuid,
+        expected_branch=pinned.branch,
+        expected_version=pinned.version,
+    )
+
+
+def _planned_table(staged: StagedWrite) -> SidecarTable:
+    layout, base = staged.base.layout, staged.base.pin
+    return SidecarTable(
+        table_id=layout.table_id,
+        incarnation=layout.incarnation,
+        table_key=layout.table_key,
+        location=layout.location,
+        branch=base.branch,
+        expected_version=base.version,
+        links=tuple(
+            PlannedLink(uuid=link.uuid, op=link.operation, read_version=base.version + position)
+            for position, link in enumerate(staged.links)
+        ),
+        row_count_after=staged.rows_after,
+    )
+
+
+def _ref(staged: StagedWrite) -> TableRef:
+    return TableRef(staged.base.layout.table_id, staged.base.layout.incarnation)
+
+
+def _deleted(branch: str) -> BranchNotFound:
+    return BranchNotFound(
+        f"the branch {branch!r} was deleted while this write was prepared", branch=branch
+    )
+
+
+def _changed(member: str, expected: object, actual: object = None) -> ReadSetChanged:
+    return ReadSetChanged(
+        f"{member} changed while this write was prepared; read again and decide anew",
+        member=member,
+        expected=None if expected is None else str(expected),
+        actual=None if actual is None else str(actual),
+    )
+
+
+def _reported(error: Exception, prepared: PreparedWrite) -> Exception:
+    """What a caller learns about a write that was rolled back."""
+    match error:
+        case PreconditionFailed():
+            return error
+        case Interleaved() | CommitRefused() | PublishContention() | LeaseLost():
+            conflict: OmnigraphError = _changed("graph_head", str(error))
+        case ExpectedVersionMismatch() | ReadSetChanged() | ConflictError() | Fenced():
+            conflict = error
+        case _:
+            return error
+    return conflict if prepared.is_strict else Stale(conflict)
+
+
+def _unknown(sidecar: Sidecar, error: Exception, second: Exception) -> RecoveryRequired:
+    return RecoveryRequired(
+        f"operation {sidecar.operation_id} failed after it began to move tables ({error}), and its"
+        f" recovery failed too ({second}); the next write settles it: look for the operation in the"
+        " history before you send it again",
+        operation_id=sidecar.operation_id,
+    )

@@ -1,0 +1,211 @@
+"""How a graph begins: everything is written first, then the manifest in one commit.
+
+Creating the manifest is the single moment at which the graph exists. A crash before it leaves a
+root that a forced init clears; a crash after it leaves a good graph.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from omnigraph.errors import (
+    GraphExists,
+    RootNotEmpty,
+    StorageUnavailable,
+)
+from omnigraph.failpoints import maybe_fail
+from omnigraph.graph.init_claim import (
+    CLAIM_PATH,
+    InitClaim,
+    find_claim,
+    in_progress,
+    release_claim,
+    take_claim,
+)
+from omnigraph.graph.process_identity import this_process
+from omnigraph.graph.rows import (
+    CommitRow,
+    HeadRow,
+    PinRow,
+    Row,
+    SchemaRow,
+    TableRow,
+    encode_rows,
+)
+from omnigraph.graph.schemas import Schemas
+from omnigraph.graph.stamp import INTERNAL_MANIFEST_SCHEMA_VERSION, Stamp, decode_stamp
+from omnigraph.graph.tables import CatalogTables
+from omnigraph.ids import (
+    MAIN_BRANCH,
+    MAIN_BRANCH_ID,
+    new_commit_id,
+    new_graph_id,
+    new_operation_id,
+)
+from omnigraph.lang import accept_schema, compile_schema
+from omnigraph.storage.probe import probe_store
+from omnigraph.storage.signals import ObjectMissing, StorageSignal
+
+if TYPE_CHECKING:
+    from omnigraph.clock import Clock
+    from omnigraph.ids import IdSource
+    from omnigraph.lang import AcceptedSchema
+    from omnigraph.storage.graph_storage import GraphStorage
+    from omnigraph.storage.objects import StorageAdapter
+
+_PROBE_PREFIX = "__probe-"
+_SHOWN_OBJECTS = 3
+
+
+def create_graph(
+    storage: GraphStorage,
+    source: str,
+    *,
+    clock: Clock,
+    ids: IdSource,
+    release: str,
+    actor_id: str | None = None,
+    force: bool = False,
+) -> None:
+    """Create a graph with this schema where there is none.
+
+    Raises:
+        SchemaInvalid: the schema does not compile; nothing was written.
+        GraphExists, RootNotEmpty, InitInProgress: something is there; it is unchanged.
+    """
+    accepted = accept_schema(compile_schema(source))
+    objects = storage.objects
+    if force:
+        _clear_abandoned(storage, clock)
+    elif storage.manifest.exists():
+        raise _exists(storage)
+    probe_store(storage.location, objects, ids)
+    claim = InitClaim(
+        claim_id=ids.next_ulid(),
+        started_at=clock.now_us(),
+        schema_hash=accepted.schema_hash,
+        **this_process().to_dict(),
+    )
+    take_claim(objects, claim)
+    maybe_fail("init.post_claim")
+    try:
+        _require_empty(storage)
+    except (GraphExists, RootNotEmpty):
+        release_claim(objects)
+        raise
+    Schemas(objects).store(accepted, source)
+    maybe_fail("init.post_schema")
+    rows = _first_rows(storage, accepted, clock=clock, ids=ids, actor_id=actor_id)
+    stamp = Stamp(
+        version=INTERNAL_MANIFEST_SCHEMA_VERSION,
+        graph_id=new_graph_id(ids),
+        release=release,
+        claim_id=claim.claim_id,
+    )
+    _create_manifest(storage, rows, stamp)
+    maybe_fail("init.post_manifest_pre_unclaim")
+    release_claim(objects)
+
+
+def _create_manifest(storage: GraphStorage, rows: list[Row], stamp: Stamp) -> None:
+    try:
+        storage.manifest.create(encode_rows(rows), stamp.encode())
+    except (StorageUnavailable, StorageSignal):
+        # The answer was lost, not necessarily the commit: the claim in the stamp tells whose it is.
+        try:
+            handle = storage.manifest.open_line(MAIN_BRANCH_ID)
+        except ObjectMissing:
+            handle = None
+        if handle is None:
+            raise
+        if decode_stamp(storage.manifest.stamp(handle)).claim_id != stamp.claim_id:
+            raise _exists(storage) from None
+
+
+def _first_rows(
+    storage: GraphStorage,
+    accepted: AcceptedSchema,
+    *,
+    clock: Clock,
+    ids: IdSource,
+    actor_id: str | None,
+) -> list[Row]:
+    commit_id = new_commit_id(ids)
+    rows: list[Row] = [
+        CommitRow(
+            commit_id=commit_id,
+            seq=0,
+            parent=None,
+            kind="genesis",
+            schema_hash=accepted.schema_hash,
+            operation_id=new_operation_id(ids),
+            authored_at=clock.now_us(),
+            authored_branch=MAIN_BRANCH,
+            actor_id=actor_id,
+        ),
+        HeadRow(commit_id=commit_id, seq=0, branch_id=MAIN_BRANCH_ID),
+        SchemaRow(
+            schema_hash=accepted.schema_hash,
+            next_type_id=accepted.next_type_id,
+            next_property_id=accepted.next_property_id,
+        ),
+    ]
+    for ref, layout in CatalogTables(accepted.catalog).layouts.items():
+        pin = storage.tables.create_table(layout)
+        maybe_fail("init.post_table_create")
+        rows.append(TableRow(ref=ref, table_key=layout.table_key, location=layout.location))
+        rows.append(
+            PinRow(
+                ref=ref,
+                seq=0,
+                table_key=layout.table_key,
+                location=layout.location,
+                branch=None,
+                version=pin.version,
+                row_count=0,
+            )
+        )
+    return rows
+
+
+def _require_empty(storage: GraphStorage) -> None:
+    if storage.manifest.exists():
+        raise _exists(storage)
+    found = [each.path for each in storage.objects.list("", limit=100)]
+    others = sorted(
+        path for path in found if path != CLAIM_PATH and not path.startswith(_PROBE_PREFIX)
+    )
+    if others:
+        more = ", …" if len(others) > _SHOWN_OBJECTS else ""
+        shown = ", ".join(others[:_SHOWN_OBJECTS]) + more
+        raise RootNotEmpty(
+            f"{storage.location} is not empty ({shown}); give a new or empty folder or prefix",
+            location=str(storage.location),
+        )
+
+
+def _clear_abandoned(storage: GraphStorage, clock: Clock) -> None:
+    """Remove what a crashed init left; never a graph, never a root without a claim."""
+    if storage.manifest.exists():
+        raise _exists(storage)
+    claim = find_claim(storage.objects)
+    if claim is None:
+        return
+    if not claim.is_abandoned(this_process(), clock):
+        raise in_progress(claim)
+    _delete_all_but_claim(storage.objects)
+    release_claim(storage.objects)
+
+
+def _delete_all_but_claim(objects: StorageAdapter) -> None:
+    """The claim goes last: while it is there, whoever comes can still tell what this root is."""
+    for each in reversed(objects.list("")):
+        if each.path != CLAIM_PATH:
+            objects.delete(each.path)
+
+
+def _exists(storage: GraphStorage) -> GraphExists:
+    return GraphExists(
+        f"there is a graph at {storage.location} already; open it, or give another location",
+        location=str(storage.location),
+    )

@@ -1,0 +1,71 @@
+"""Answers the validator's questions from the tables of one captured state, and records them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from omnigraph.graph.tables import ref_of
+from omnigraph.storage.predicates import In
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    import pyarrow as pa
+
+    from omnigraph.graph.validation import Endpoint
+    from omnigraph.graph.write_txn import WriteTxn
+    from omnigraph.lang.catalog import EdgeType, NodeType
+
+_ENDS = ("id", "src", "dst")
+
+
+class TxnLookups:
+    """Committed rows as one attempt to write sees them; every question goes to its read set."""
+
+    def __init__(self, txn: WriteTxn) -> None:
+        self._txn = txn
+
+    def existing_ids(
+        self, item: NodeType | EdgeType, ids: pa.Array[pa.StringScalar]
+    ) -> pa.Array[pa.StringScalar]:
+        """Those of the ids that are committed."""
+        self._txn.read_set.ask_ids(ref_of(item), ids)
+        return self._txn.store.existing_ids(self._txn.readable(ref_of(item)), ids)
+
+    def holders(self, item: NodeType | EdgeType, tuples: pa.Table) -> pa.Table:
+        """`id` and members of rows that hold one of the tuples, and maybe others."""
+        ref = ref_of(item)
+        self._txn.read_set.ask_values(ref)
+        first = tuples.column_names[0]
+        values = tuples[first].combine_chunks().unique()
+        reader = self._txn.store.scan(
+            self._txn.readable(ref),
+            columns=["id", *tuples.column_names],
+            predicate=In(first, values),
+        )
+        return reader.read_all()
+
+    def edges_by_id(self, item: EdgeType, ids: pa.Array[pa.StringScalar]) -> pa.Table:
+        """Ends of the edges with these ids."""
+        ref = ref_of(item)
+        self._txn.read_set.ask_ids(ref, ids)
+        return self._txn.store.take_ids(self._txn.readable(ref), ids, columns=list(_ENDS))
+
+    def edges_at(
+        self, item: EdgeType, endpoint: Endpoint, nodes: pa.Array[pa.StringScalar]
+    ) -> pa.Table:
+        """Ends of the edges at these nodes."""
+        ref = ref_of(item)
+        self._txn.read_set.ask_column(ref, endpoint, nodes)
+        reader = self._txn.store.scan(
+            self._txn.readable(ref),
+            columns=list(_ENDS),
+            predicate=In(endpoint, nodes),
+        )
+        return reader.read_all()
+
+    def scan_edges(self, item: EdgeType) -> Iterable[pa.RecordBatch]:
+        """Ends of all edges of the type."""
+        ref = ref_of(item)
+        self._txn.read_set.ask_all(ref)
+        return self._txn.store.scan(self._txn.readable(ref), columns=list(_ENDS))

@@ -1,0 +1,274 @@
+"""One state of the graph: the catalog and the table versions of one commit, for good.
+
+Tables are opened when they are first read, at exactly their pins; the newest version of a table is
+never read. A version that cleanup has removed is an error, never the nearest other one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from omnigraph.errors import CommitNotFound, InvalidArgument, ManifestCorrupt, SnapshotReclaimed
+from omnigraph.graph.commit_graph import commit_on
+from omnigraph.graph.tables import ref_of
+from omnigraph.ids import MAIN_BRANCH_ID, BranchId
+from omnigraph.lang.suggest import nearest_names
+from omnigraph.storage.signals import ObjectMissing
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from omnigraph.graph.commit_graph import Commit
+    from omnigraph.graph.coordinator import GraphCoordinator
+    from omnigraph.graph.line import ManifestLine
+    from omnigraph.graph.rows import CommitRow, PinRow, TableRef
+    from omnigraph.lang import Catalog, EdgeType, NodeType
+    from omnigraph.storage.handles import TableHandle
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SnapshotTable:
+    """A table of a snapshot, as callers see it."""
+
+    table_key: str
+    dataset_path: str
+    native_dataset_branch: str | None
+    published_dataset_version: int
+    entity_count: int
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON form."""
+        return {name: getattr(self, name) for name in self.__slots__}
+
+
+class Snapshot:
+    """The graph at one commit."""
+
+    def __init__(self, graph: GraphCoordinator, line: ManifestLine, commit: CommitRow) -> None:
+        self._graph = graph
+        self._commit = commit
+        self._branch_id = line.branch_id
+        self._pins = line.pins if commit.seq == line.head.seq else line.pins_at(commit.seq)
+
+    @property
+    def graph_commit_id(self) -> str:
+        """The commit."""
+        return self._commit.commit_id
+
+    @property
+    def seq(self) -> int:
+        """Its sequence number on its line."""
+        return self._commit.seq
+
+    @property
+    def branch_id(self) -> BranchId:
+        """The line on which it was resolved."""
+        return self._branch_id
+
+    @property
+    def resolved_snapshot(self) -> str:
+        """A text that names exactly this snapshot."""
+        return f"{self._branch_id}@{self._commit.commit_id}"
+
+    @property
+    def schema_hash(self) -> str:
+        """The accepted schema in force."""
+        return self._commit.schema_hash
+
+    @cached_property
+    def catalog(self) -> Catalog:
+        """The catalog in force."""
+        return self._graph.schemas.load(self._commit.schema_hash).catalog
+
+    @cached_property
+    def tables(self) -> tuple[SnapshotTable, ...]:
+        """The tables, nodes before edges, by type name of that moment."""
+        types = self._graph.schemas.tables(self._commit.schema_hash)
+        found = [
+            SnapshotTable(
+                table_key=types.layouts[ref].table_key,
+                dataset_path=pin.location,
+                native_dataset_branch=pin.branch,
+                published_dataset_version=pin.version,
+                entity_count=pin.row_count,
+            )
+            for ref, pin in self._pins.items()
+        ]
+        return tuple(sorted(found, key=_nodes_first))
+
+    def scan(
+        self, type: str, *, columns: Sequence[str] | None = None, limit: int | None = None
+    ) -> pa.RecordBatchReader:
+        """The rows of a type as Arrow batches; `columns` and their order as asked.
+
+        Raises:
+            InvalidArgument: unknown type or column, or a negative limit.
+            SnapshotReclaimed: cleanup removed the version.
+        """
+        item = self.type(type)
+        self._require_columns(item, columns)
+        if limit is not None and limit < 0:
+            raise InvalidArgument(f"limit must not be negative, it is {limit}", argument="limit")
+        return self._graph.tables.scan(self.handle(item), columns=columns, limit=limit)
+
+    def entity(self, type: str, id: str) -> dict[str, Any] | None:
+        """One entity as a dict of its columns, or `None`; opens its table only."""
+        item = self.type(type)
+        wanted = pa.array([id], pa.string())
+        found = self._graph.tables.take_ids(self.handle(item), wanted).to_pylist()
+        return found[0] if found else None
+
+    def count(self, type: str) -> int:
+        """How many entities of a type there are; reads no table."""
+        return self._pin(self.type(type)).row_count
+
+    def handle(self, item: NodeType | EdgeType) -> TableHandle:
+        """The table of a type at its pin, for the layers that read it."""
+        layouts = self._graph.schemas.tables(self._commit.schema_hash).layouts
+        try:
+            return self._graph.open_pin(layouts[ref_of(item)], self._pin(item))
+        except ObjectMissing as error:
+            raise SnapshotReclaimed(
+                f"the version of {item.name} at commit {self.graph_commit_id} was removed by"
+                " cleanup; read a newer commit",
+                graph_commit_id=self.graph_commit_id,
+                type=item.name,
+            ) from error
+
+    def _pin(self, item: NodeType | EdgeType) -> PinRow:
+        ref: TableRef = ref_of(item)
+        pin = self._pins.get(ref)
+        if pin is None:
+            raise ManifestCorrupt(
+                f"the type {item.name} has no table at commit {self.graph_commit_id}; restore"
+                " __manifest from a copy",
+                table=str(ref),
+            )
+        return pin
+
+    def type(self, name: str) -> NodeType | EdgeType:
+        """The type that a name means: `Person`, or `node:Link` and `edge:Link` when both exist.
+
+        Raises:
+            InvalidArgument: there is none, or there are two.
+        """
+        kind, colon, bare = name.rpartition(":")
+        if kind not in ("", "node", "edge") or (colon and not kind):
+            raise InvalidArgument(
+                f"{name!r} names no type; write Person, node:Person or edge:Knows", type=name
+            )
+        nodes = {} if kind == "edge" else self.catalog.node_types
+        edges = {} if kind == "node" else self.catalog.edge_types
+        if bare in nodes and bare in edges:
+            raise InvalidArgument(
+                f"{bare!r} is a node type and an edge type; write node:{bare} or edge:{bare}",
+                type=name,
+            )
+        found = nodes.get(bare) or edges.get(bare)
+        if found is None:
+            near = nearest_names(bare, [*nodes, *edges])
+            hint = f"; did you mean {', '.join(near)}?" if near else ""
+            raise InvalidArgument(f"there is no type {name!r}{hint}", type=name)
+        return found
+
+    def _require_columns(self, item: NodeType | EdgeType, columns: Sequence[str] | None) -> None:
+        known = item.arrow_schema.names
+        unknown = [each for each in columns or () if each not in known]
+        if unknown:
+            raise InvalidArgument(
+                f"{item.name} has no column {unknown[0]!r}; it has {', '.join(known)}",
+                type=item.name,
+                column=unknown[0],
+            )
+
+
+def open_snapshot(graph: GraphCoordinator, at: str | int | None, branch: str) -> Snapshot:
+    """The snapshot of a branch's head, of a commit, of a `resolved_snapshot`, or of a number.
+
+    Raises:
+        BranchNotFound, CommitNotFound: there is no such branch or commit.
+        SnapshotReclaimed: the line that holds the commit's data is gone.
+    """
+    if isinstance(at, bool) or not isinstance(at, str | int | None):
+        raise InvalidArgument(
+            f"a snapshot is named by a commit id or a number, not by {at!r}", argument="at"
+        )
+    if isinstance(at, str) and "@" in at:
+        return _resolved(graph, at)
+    line = graph.lines.read(graph.branch_id(branch))
+    if at is None:
+        return Snapshot(graph, line, line.head_commit)
+    if isinstance(at, int):
+        return Snapshot(graph, line, _at_number(line, at, branch))
+    return _of_commit(graph, line, at)
+
+
+def find_commit(graph: GraphCoordinator, commit_id: str) -> Commit:
+    """A commit of any live line, as callers see it.
+
+    Raises:
+        CommitNotFound: no live line has it.
+    """
+    return commit_on(*_locate(graph, commit_id, graph.lines.read(MAIN_BRANCH_ID)))
+
+
+def _locate(
+    graph: GraphCoordinator, commit_id: str, first: ManifestLine
+) -> tuple[ManifestLine, CommitRow]:
+    found = first.commit(commit_id)
+    if found is not None and found.copied_from is None:
+        return first, found
+    for line in graph.live_lines():
+        elsewhere = line.commit(commit_id)
+        if elsewhere is not None and elsewhere.copied_from is None:
+            return line, elsewhere
+        found = found or elsewhere
+    if found is None:
+        raise CommitNotFound(
+            f"there is no commit {commit_id!r} on a live branch; list commits to find one",
+            graph_commit_id=commit_id,
+        )
+    return first, found
+
+
+def _of_commit(graph: GraphCoordinator, line: ManifestLine, commit_id: str) -> Snapshot:
+    held_by, commit = _locate(graph, commit_id, line)
+    if commit.copied_from is not None:
+        raise SnapshotReclaimed(
+            f"commit {commit_id} came from a branch that was deleted after its merge; its data is"
+            " gone, its history stays",
+            graph_commit_id=commit_id,
+        )
+    return Snapshot(graph, held_by, commit)
+
+
+def _at_number(line: ManifestLine, seq: int, branch: str) -> CommitRow:
+    found = line.commit_at(seq)
+    if found is None:
+        raise CommitNotFound(
+            f"the branch {branch!r} has no commit with number {seq}; it goes from 0 to"
+            f" {line.head.seq}",
+            branch=branch,
+            seq=seq,
+        )
+    return found
+
+
+def _resolved(graph: GraphCoordinator, text: str) -> Snapshot:
+    branch_id, _, commit_id = text.partition("@")
+    graph.branch_name(BranchId(branch_id))
+    line = graph.lines.read(BranchId(branch_id))
+    commit = line.commit(commit_id)
+    if commit is None or commit.copied_from is not None:
+        raise CommitNotFound(
+            f"there is no commit {commit_id!r} on branch {branch_id}", graph_commit_id=commit_id
+        )
+    return Snapshot(graph, line, commit)
+
+
+def _nodes_first(table: SnapshotTable) -> tuple[bool, str]:
+    return table.table_key.startswith("edge:"), table.table_key

@@ -1,0 +1,58 @@
+"""The validator of writes: rows fitted to their types, seven checks, one order of reporting.
+
+Pure functions over Arrow tables. Committed rows are reached through `CommittedRows` only.
+"""
+
+from omnigraph.graph.validation.committed import LOOKUP_KEYS, CommittedRows, Endpoint
+from omnigraph.graph.validation.delta import TableDelta
+from omnigraph.graph.validation.evaluator import validate
+from omnigraph.graph.validation.findings import (
+    REPORTED_VIOLATIONS,
+    Findings,
+    gather,
+    list_findings,
+)
+from omnigraph.graph.validation.fitting import ArrowRows, FittedRows, fit_rows, follow_respelled
+from omnigraph.graph.validation.rejection import refuse_load, refuse_mutation
+from omnigraph.graph.validation.row_rules import check_rows
+from omnigraph.graph.validation.violation import (
+    ROW_RULES,
+    Code,
+    EntityKind,
+    Shown,
+    Subject,
+    Violation,
+    cardinality_violation,
+    key_conflict,
+    orphan_edge,
+    unique_violation,
+)
+
+__all__ = [
+    "LOOKUP_KEYS",
+    "REPORTED_VIOLATIONS",
+    "ROW_RULES",
+    "ArrowRows",
+    "Code",
+    "CommittedRows",
+    "Endpoint",
+    "EntityKind",
+    "Findings",
+    "FittedRows",
+    "Shown",
+    "Subject",
+    "TableDelta",
+    "Violation",
+    "cardinality_violation",
+    "check_rows",
+    "fit_rows",
+    "follow_respelled",
+    "gather",
+    "key_conflict",
+    "list_findings",
+    "orphan_edge",
+    "refuse_load",
+    "refuse_mutation",
+    "unique_violation",
+    "validate",
+]

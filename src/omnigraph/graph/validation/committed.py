@@ -1,0 +1,100 @@
+"""The questions that validation asks about committed rows, and how many keys one question holds.
+
+An implementation answers for one pinned snapshot and never sees more than `LOOKUP_KEYS` keys at a
+time; the functions here cut, ask and join. Keys reach it distinct and without nulls.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, Literal, Protocol, TypeAlias
+
+import pyarrow as pa
+
+from omnigraph.graph.validation.arrays import column, distinct, no_texts, one_array
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from omnigraph.graph.validation.arrays import Column
+    from omnigraph.lang.catalog import EdgeType, NodeType
+
+LOOKUP_KEYS: Final = 8_192
+
+Endpoint: TypeAlias = Literal["src", "dst"]
+
+EDGE_ENDS: Final = pa.schema(
+    [pa.field(name, pa.utf8(), nullable=False) for name in ("id", "src", "dst")]
+)
+"""What a lookup of edges gives; more columns are allowed and not read."""
+
+
+class CommittedRows(Protocol):
+    """Lookups on the rows of one snapshot; a type without rows answers with nothing.
+
+    Columns come in the types of the type's `arrow_schema`; ids and endpoints are `utf8`.
+    """
+
+    def existing_ids(self, item: NodeType | EdgeType, ids: Column) -> Column:
+        """Those of `ids` that are in the table, in any order."""
+        ...
+
+    def holders(self, item: NodeType | EdgeType, tuples: pa.Table) -> pa.Table:
+        """`id` and the columns of `tuples`, of the rows that hold one of the tuples.
+
+        Rows that share only some members with a tuple may be among them.
+        """
+        ...
+
+    def edges_by_id(self, item: EdgeType, ids: Column) -> pa.Table:
+        """`id`, `src`, `dst` of the edges with these ids."""
+        ...
+
+    def edges_at(self, item: EdgeType, endpoint: Endpoint, nodes: Column) -> pa.Table:
+        """`id`, `src`, `dst` of the edges that start (`src`) or end (`dst`) at one of the nodes."""
+        ...
+
+    def scan_edges(self, item: EdgeType) -> Iterable[pa.RecordBatch]:
+        """`id`, `src`, `dst` of all edges of the type."""
+        ...
+
+
+def find_ids(committed: CommittedRows, item: NodeType | EdgeType, ids: Column) -> Column:
+    """Those of `ids` that are committed."""
+    found = [committed.existing_ids(item, keys) for keys in _chunks(distinct(ids))]
+    return one_array(pa.chunked_array(found, pa.utf8())) if found else no_texts()
+
+
+def find_holders(committed: CommittedRows, item: NodeType | EdgeType, tuples: pa.Table) -> pa.Table:
+    """`id` and members of the committed rows that hold one of the tuples, and maybe others."""
+    fields = [item.arrow_schema.field(name) for name in ("id", *tuples.column_names)]
+    wanted = pa.schema([part.with_nullable(nullable=True) for part in fields])
+    found = [
+        committed.holders(item, tuples.slice(start, LOOKUP_KEYS)).select(wanted.names).cast(wanted)
+        for start in range(0, tuples.num_rows, LOOKUP_KEYS)
+    ]
+    return pa.concat_tables(found) if found else wanted.empty_table()
+
+
+def find_edges(committed: CommittedRows, item: EdgeType, ids: Column) -> pa.Table:
+    """Ends of the committed edges with these ids."""
+    return _ends(committed.edges_by_id(item, keys) for keys in _chunks(distinct(ids)))
+
+
+def find_edges_at(
+    committed: CommittedRows, item: EdgeType, endpoint: Endpoint, nodes: Column
+) -> pa.Table:
+    """Ends of the committed edges at these nodes."""
+    return _ends(committed.edges_at(item, endpoint, keys) for keys in _chunks(distinct(nodes)))
+
+
+def _chunks(keys: Column) -> Iterator[Column]:
+    for start in range(0, len(keys), LOOKUP_KEYS):
+        yield keys.slice(start, LOOKUP_KEYS)
+
+
+def _ends(tables: Iterable[pa.Table]) -> pa.Table:
+    parts = [
+        pa.Table.from_arrays([column(part, name) for name in EDGE_ENDS.names], schema=EDGE_ENDS)
+        for part in tables
+    ]
+    return pa.concat_tables(parts) if parts else EDGE_ENDS.empty_table()

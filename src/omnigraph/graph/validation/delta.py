@@ -1,0 +1,157 @@
+"""What one write does to its tables, and the final image that follows from it.
+
+The last record of an id is its image; a removed id that is also written is written. Rows that have
+no id, because their key is broken, are reported by check 1 and take no part in the image.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from omnigraph.errors import InternalError
+from omnigraph.graph.validation.arrays import (
+    chosen,
+    column,
+    contained,
+    is_given,
+    last_of_each,
+    no_texts,
+    taken,
+)
+from omnigraph.graph.validation.committed import find_ids
+from omnigraph.graph.validation.findings import Rows
+from omnigraph.graph.validation.violation import EntityKind, kind_of
+from omnigraph.lang.catalog import EdgeType
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from omnigraph.graph.validation.arrays import Column, Mask, Positions
+    from omnigraph.graph.validation.committed import CommittedRows
+    from omnigraph.graph.validation.fitting import FittedRows
+    from omnigraph.lang.catalog import Catalog, NodeType
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableDelta:
+    """What a write does to one table."""
+
+    rows: FittedRows
+    """Added and changed rows, each whole, in input order."""
+    strict_ids: Column = field(default_factory=no_texts)
+    """Ids of rows that must not be committed yet."""
+    removed: Column = field(default_factory=no_texts)
+    replaces_all: bool = False
+    """The rows take the place of the committed table, which counts as empty."""
+    repeats_edge_ids: bool = False
+    """An edge id may come twice in the input, the last record wins: the rule of `merge` loads."""
+
+    @property
+    def item(self) -> NodeType | EdgeType:
+        """The type of the rows."""
+        return self.rows.item
+
+    @cached_property
+    def _identified(self) -> Positions:
+        return np.flatnonzero(is_given(column(self.rows.table, "id")))
+
+    @cached_property
+    def _last(self) -> Positions:
+        ids = taken(column(self.rows.table, "id"), self._identified)
+        return self._identified[last_of_each(ids)]
+
+    @cached_property
+    def image(self) -> Part:
+        """The rows that the write leaves: one per id."""
+        return self._part(self._last)
+
+    @cached_property
+    def records(self) -> Part:
+        """The rows that may not repeat a key or a unique tuple among themselves."""
+        may_repeat = self.repeats_edge_ids and isinstance(self.item, EdgeType)
+        return self.image if may_repeat else self._part(self._identified)
+
+    @cached_property
+    def touched(self) -> Column:
+        """Ids whose committed rows do not survive as they are."""
+        return pa.concat_arrays([self.image.ids, self.removed])
+
+    @cached_property
+    def gone(self) -> Column:
+        """Ids that are removed and not written."""
+        return chosen(self.removed, ~contained(self.removed, self.image.ids))
+
+    def _part(self, at: Positions) -> Part:
+        rows = Rows(ids=column(self.rows.table, "id"), lines=self.rows.lines)
+        return Part(table=self.rows.table, rows=rows.chosen(at), at=at)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Part:
+    """Some rows of a delta."""
+
+    table: pa.Table
+    rows: Rows
+    at: Positions
+
+    @property
+    def ids(self) -> Column:
+        """The ids of these rows, none null."""
+        return self.rows.ids
+
+    def column(self, name: str) -> Column:
+        """A column of these rows."""
+        values = column(self.table, name)
+        return values if len(self.at) == len(values) else taken(values, self.at)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Write:
+    """All deltas of a write over the committed rows that it starts from."""
+
+    catalog: Catalog
+    deltas: tuple[TableDelta, ...]
+    """By kind (node, edge), then name."""
+    committed: CommittedRows
+
+    def delta(self, item: NodeType | EdgeType) -> TableDelta | None:
+        """The delta of a type's table, if the write touches it."""
+        wanted = (kind_of(item), item.name)
+        return next((d for d in self.deltas if (kind_of(d.item), d.item.name) == wanted), None)
+
+    def has_nodes(self, item: NodeType, ids: Column) -> Mask:
+        """Which ids are nodes of the final image."""
+        delta = self.delta(item)
+        if delta is None:
+            return contained(ids, find_ids(self.committed, item, ids))
+        written = contained(ids, delta.image.ids)
+        if delta.replaces_all or written.all():
+            return written
+        asked = chosen(ids, ~written)
+        stays = find_ids(self.committed, item, chosen(asked, ~contained(asked, delta.gone)))
+        return written | contained(ids, stays)
+
+
+def prepare_write(
+    catalog: Catalog, deltas: Iterable[TableDelta], committed: CommittedRows
+) -> Write:
+    """The deltas in the order of reporting.
+
+    Raises:
+        InternalError: two deltas of one table.
+    """
+    ordered = sorted(
+        deltas, key=lambda delta: (kind_of(delta.item) is EntityKind.EDGE, delta.item.name)
+    )
+    seen: set[tuple[EntityKind, str]] = set()
+    for delta in ordered:
+        table = (kind_of(delta.item), delta.item.name)
+        if table in seen:
+            raise InternalError(f"two deltas for the table {table[0]}:{table[1]} in one write")
+        seen.add(table)
+    return Write(catalog=catalog, deltas=tuple(ordered), committed=committed)

@@ -1,0 +1,273 @@
+"""Arrow input to rows of a type: columns by name, exact schema, defaults, ids; and check 1.
+
+Whatever speaks Arrow is taken. The result always has the schema of the type and one row per input
+row; a cell that does not fit is null and reported. Columns that the type does not have are an
+error of the caller and not of a row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol, TypeAlias, cast
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from omnigraph.errors import InvalidArgument
+from omnigraph.graph.validation.arrays import (
+    column,
+    is_given,
+    nulled,
+    nulls,
+    one_array,
+    true_where,
+)
+from omnigraph.graph.validation.cells import cell_findings, empty_id
+from omnigraph.graph.validation.columns import FittedColumn, fit_column
+from omnigraph.graph.validation.findings import (
+    REPORTED_VIOLATIONS,
+    Findings,
+    Rows,
+    gather,
+    masked_findings,
+)
+from omnigraph.graph.validation.identity import Identity, derive_ids, id_mismatch, mint_ids
+from omnigraph.graph.validation.violation import Code
+from omnigraph.lang.arrow_schema import arrow_type
+from omnigraph.lang.catalog import EdgeType, NodeType
+from omnigraph.lang.suggest import did_you_mean
+from omnigraph.lang.types import STRING, PropType
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from omnigraph.graph.validation.arrays import Column, Columns, Mask
+    from omnigraph.ids import IdSource
+
+
+class ArrowStream(Protocol):
+    """Anything with an Arrow C stream."""
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """The stream, as a capsule."""
+        ...
+
+
+ArrowRows: TypeAlias = "pa.Table | pa.RecordBatch | Sequence[pa.RecordBatch] | ArrowStream"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FittedRows:
+    """Rows in the exact schema of their type, and what was wrong with the input."""
+
+    item: NodeType | EdgeType
+    table: pa.Table
+    """A cell that did not fit, and the id of a row whose key is broken, are null."""
+    lines: Column | None = None
+    """Line of the input per row."""
+    findings: Findings = field(default_factory=Findings)
+    """Ids that contradict their keys, and check 1."""
+    respelled: Mapping[str, str] = field(default_factory=dict)
+    """Given ids of keyed nodes that were rewritten to the canonical ones."""
+
+
+def fit_rows(
+    item: NodeType | EdgeType,
+    given: ArrowRows,
+    *,
+    ids: IdSource | None = None,
+    lines: Column | Columns | None = None,
+    unmentioned: Mapping[str, Column] | None = None,
+    limit: int = REPORTED_VIOLATIONS,
+) -> FittedRows:
+    """The input as rows of `item`.
+
+    A property with a `@default` takes it in rows that do not mention the property: all of them
+    when the column is absent, else those that `unmentioned` marks as true. Ids of keyed nodes are
+    derived, others are minted from `ids` where none is given.
+
+    Raises:
+        InvalidArgument: a column that the type does not have, or one given twice.
+    """
+    table = _as_table(given)
+    _check_columns(item, table)
+    columns = [_fit(item, table, name, unmentioned or {}) for name in item.arrow_schema.names]
+    given_ids = columns[0].fitted
+    identity = _identify(item, columns, ids)
+    # A row whose key is broken is known by the id that it was given, if any.
+    known_as = pc.coalesce(identity.ids, given_ids.values)
+    rows = Rows(ids=known_as, lines=None if lines is None else one_array(lines))
+    kept_ids, blank = _without_blank_ids(item, identity.ids, rows, limit=limit)
+    found = [
+        _mismatches(item, given_ids.values, identity, rows, limit=limit),
+        blank,
+        *(_cells(item, one, identity, rows, limit=limit) for one in columns),
+    ]
+    return FittedRows(
+        item=item,
+        table=_table(item, [kept_ids, *(one.fitted.values for one in columns[1:])]),
+        lines=rows.lines,
+        findings=gather(found, limit=limit),
+        respelled=identity.respelled,
+    )
+
+
+def follow_respelled(
+    edges: FittedRows, sources: Mapping[str, str], targets: Mapping[str, str]
+) -> FittedRows:
+    """The edges with endpoints in the canonical spelling; the maps are `respelled` of the nodes."""
+    table = edges.table
+    for name, spellings in (("src", sources), ("dst", targets)):
+        if spellings:
+            old, new = pa.array(list(spellings), pa.utf8()), pa.array(list(spellings.values()))
+            given = column(table, name)
+            at = pc.index_in(given, value_set=old)
+            followed = pc.coalesce(new.take(at), given)
+            position = table.schema.get_field_index(name)
+            table = table.set_column(position, table.schema.field(position), followed)
+    return FittedRows(
+        item=edges.item,
+        table=table,
+        lines=edges.lines,
+        findings=edges.findings,
+        respelled=edges.respelled,
+    )
+
+
+def _as_table(given: ArrowRows) -> pa.Table:
+    if isinstance(given, pa.Table):
+        return given
+    if isinstance(given, pa.RecordBatch):
+        return pa.Table.from_batches([given])
+    if isinstance(given, Sequence):
+        return pa.Table.from_batches(given)
+    return pa.RecordBatchReader.from_stream(given).read_all()
+
+
+def _check_columns(item: NodeType | EdgeType, table: pa.Table) -> None:
+    known = item.arrow_schema.names
+    for name in table.column_names:
+        if name not in known:
+            hint = did_you_mean(name, known, otherwise="it has")
+            raise InvalidArgument(
+                f"{item.name} has no property `{name}`{hint}", type=item.name, property=name
+            )
+    repeated = {name for name in table.column_names if table.column_names.count(name) > 1}
+    if repeated:
+        name = min(repeated)
+        raise InvalidArgument(
+            f"column `{name}` of {item.name} is given twice; give it once",
+            type=item.name,
+            property=name,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _InputColumn:
+    name: str
+    kind: PropType
+    given: Column
+    fitted: FittedColumn
+
+
+def _fit(
+    item: NodeType | EdgeType, table: pa.Table, name: str, unmentioned: Mapping[str, Column]
+) -> _InputColumn:
+    prop = item.properties.get(name)
+    kind = STRING if prop is None else prop.type
+    is_absent = name not in table.column_names
+    given = nulls(table.num_rows, arrow_type(kind)) if is_absent else column(table, name)
+    fitted = fit_column(given, kind)
+    if prop is not None and prop.default is not None:
+        if name in unmentioned:
+            fills = true_where(one_array(unmentioned[name]))
+        else:
+            fills = np.full(table.num_rows, is_absent)
+        fitted = _filled(fitted, fills, pa.scalar(prop.default.value, arrow_type(kind)))
+    return _InputColumn(name=name, kind=kind, given=given, fitted=fitted)
+
+
+def _filled(fitted: FittedColumn, fills: Mask, default: pa.Scalar[pa.DataType]) -> FittedColumn:
+    if not fills.any():
+        return fitted
+    # cast: the stubs give the union of arrays and scalars.
+    values = cast("Column", pc.if_else(pa.array(fills), default, fitted.values))
+    return FittedColumn(values=values, unfit=fitted.unfit & ~fills)
+
+
+def _identify(
+    item: NodeType | EdgeType, columns: Sequence[_InputColumn], ids: IdSource | None
+) -> Identity:
+    given = columns[0].fitted
+    key = _key(item)
+    if key is not None:
+        by_name = {one.name: one for one in columns}
+        members = [by_name[name] for name in key]
+        return derive_ids(
+            [one.fitted.values for one in members], [one.kind for one in members], given.values
+        )
+    return Identity(
+        ids=mint_ids(given.values, is_given(given.values) | given.unfit, ids),
+        mismatched=np.zeros(len(given.values), np.bool_),
+        respelled={},
+    )
+
+
+def _key(item: NodeType | EdgeType) -> tuple[str, ...] | None:
+    return item.key if isinstance(item, NodeType) else None
+
+
+def _mismatches(
+    item: NodeType | EdgeType, given: Column, identity: Identity, rows: Rows, *, limit: int
+) -> Findings:
+    return masked_findings(
+        Code.ID_MISMATCH,
+        identity.mismatched,
+        rows,
+        lambda at, subject: id_mismatch(
+            item, subject, given=given[at].as_py(), canonical=identity.ids[at].as_py()
+        ),
+        limit=limit,
+    )
+
+
+def _cells(
+    item: NodeType | EdgeType, one: _InputColumn, identity: Identity, rows: Rows, *, limit: int
+) -> Findings:
+    unfit = one.fitted.unfit
+    if one.name != "id":
+        held = one.fitted.values
+    elif _key(item) is None:
+        held = identity.ids
+    else:
+        # The members of the key answer for the id.
+        return cell_findings(
+            item, one.name, one.kind, (one.given, unfit, np.zeros_like(unfit)), rows, limit=limit
+        )
+    missing = np.zeros_like(unfit) if one.kind.nullable else ~is_given(held) & ~unfit
+    return cell_findings(item, one.name, one.kind, (one.given, unfit, missing), rows, limit=limit)
+
+
+def _without_blank_ids(
+    item: NodeType | EdgeType, ids: Column, rows: Rows, *, limit: int
+) -> tuple[Column, Findings]:
+    """Empty ids are null from here on, but for a keyed node, whose key may be the empty text."""
+    if _key(item) is not None:
+        return ids, Findings()
+    blank = true_where(pc.equal(ids, pa.scalar("")))
+    found = masked_findings(
+        Code.TYPE_ERROR, blank, rows, lambda _, subject: empty_id(item, subject), limit=limit
+    )
+    return nulled(ids, blank), found
+
+
+def _table(item: NodeType | EdgeType, values: Sequence[Column]) -> pa.Table:
+    schema = item.arrow_schema
+    # A blob may come in the form of the storage layer instead of plain binary.
+    fields = [
+        part if part.type == values[at].type else part.with_type(values[at].type)
+        for at, part in enumerate(schema)
+    ]
+    return pa.Table.from_arrays(list(values), schema=pa.schema(fields))

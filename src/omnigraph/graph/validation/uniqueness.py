@@ -1,0 +1,159 @@
+"""Check 5: strict inserts meet no committed id (5a), and no two records share a tuple (5b).
+
+Tuples are compared as typed values. These are equal exactly when their canonical spellings are:
+non-finite floats and negative zeros do not get past fitting.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from omnigraph.graph.validation.arrays import (
+    chosen,
+    column,
+    contained,
+    group_codes,
+    is_given,
+    order_of,
+    taken,
+)
+from omnigraph.graph.validation.columns import fit_column
+from omnigraph.graph.validation.committed import find_holders, find_ids
+from omnigraph.graph.validation.findings import Findings, masked_findings
+from omnigraph.graph.validation.spelling import show_value, stored_value
+from omnigraph.graph.validation.violation import Code, key_conflict, unique_violation
+from omnigraph.lang.catalog import NodeType
+from omnigraph.lang.types import STRING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from omnigraph.graph.validation.arrays import Column, Positions
+    from omnigraph.graph.validation.delta import TableDelta, Write
+    from omnigraph.graph.validation.findings import Rows
+    from omnigraph.graph.validation.violation import Subject, Violation
+    from omnigraph.lang.catalog import EdgeType
+    from omnigraph.lang.types import PropType
+
+
+def strict_insert_findings(write: Write, delta: TableDelta, *, limit: int) -> Findings:
+    """Check 5a."""
+    if delta.replaces_all or not len(delta.strict_ids):
+        return Findings()
+    freed = contained(delta.strict_ids, delta.removed)
+    taken = find_ids(write.committed, delta.item, chosen(delta.strict_ids, ~freed))
+    image = delta.image
+    return masked_findings(
+        Code.KEY_CONFLICT,
+        contained(image.ids, taken),
+        image.rows,
+        lambda _, subject: key_conflict(delta.item, subject),
+        limit=limit,
+    )
+
+
+def unique_findings(write: Write, delta: TableDelta, *, limit: int) -> Iterator[Findings]:
+    """Check 5b: the key, or the id where there is none, and each `@unique`."""
+    item = delta.item
+    key = item.key if isinstance(item, NodeType) else None
+    # The id is a function of the key, so a committed row with the same key is the same row.
+    yield _repeated(write, delta, key or ("id",), place=0, asks_committed=False, limit=limit)
+    for place, names in enumerate(item.unique, start=1):
+        if names != key:
+            yield _repeated(write, delta, names, place=place, asks_committed=True, limit=limit)
+
+
+def _repeated(
+    write: Write,
+    delta: TableDelta,
+    names: Sequence[str],
+    *,
+    place: int,
+    asks_committed: bool,
+    limit: int,
+) -> Findings:
+    kinds = [_kind(delta.item, name) for name in names]
+    members = [delta.records.column(name) for name in names]
+    whole = np.flatnonzero(np.logical_and.reduce([is_given(member) for member in members]))
+    members = [taken(member, whole) for member in members]
+    rows = delta.records.rows.chosen(whole)
+    held: tuple[list[Column], Column] | None = None
+    if asks_committed and not delta.replaces_all and len(whole):
+        held = _committed_holders(write, delta, names, kinds, members)
+    holder = _holders(members, rows, held)
+    known = pa.concat_arrays([rows.ids, held[1]]) if held else rows.ids
+
+    def broken(at: int, subject: Subject) -> Violation:
+        values = [
+            show_value(stored_value(member, at, kind), kind)
+            for member, kind in zip(members, kinds, strict=True)
+        ]
+        held_by = known[int(holder[at])].as_py()
+        return unique_violation(
+            delta.item, names, subject, values=values, held_by=held_by, place=place
+        )
+
+    return masked_findings(Code.UNIQUE_VIOLATION, holder >= 0, rows, broken, limit=limit)
+
+
+def _kind(item: NodeType | EdgeType, name: str) -> PropType:
+    return item.properties[name].type if name in item.properties else STRING
+
+
+def _committed_holders(
+    write: Write,
+    delta: TableDelta,
+    names: Sequence[str],
+    kinds: Sequence[PropType],
+    members: Sequence[Column],
+) -> tuple[list[Column], Column] | None:
+    """Tuples and ids of committed rows that survive the write and may share a tuple with it."""
+    codes = group_codes(members)
+    first = np.unique(codes, return_index=True)[1]
+    asked = pa.table([taken(member, first) for member in members], names=list(names))
+    found = find_holders(write.committed, delta.item, asked)
+    survives = ~contained(column(found, "id"), delta.touched)
+    if not survives.any():
+        return None
+    columns = [
+        fit_column(column(found, name), kind) for name, kind in zip(names, kinds, strict=True)
+    ]
+    whole = np.logical_and.reduce([survives, *(is_given(one.values) for one in columns)])
+    return [chosen(one.values, whole) for one in columns], chosen(column(found, "id"), whole)
+
+
+def _holders(
+    members: Sequence[Column], rows: Rows, held: tuple[list[Column], Column] | None
+) -> Positions:
+    """Per record who has its tuple already: another record, or beyond them a committed row; or -1.
+
+    Of the records of a tuple the first by id is held by a committed row if there is one, and the
+    others by that first record.
+    """
+    count = len(rows.ids)
+    if held:
+        members = [pa.concat_arrays([one, two]) for one, two in zip(members, held[0], strict=True)]
+    holder = np.full(count, -1, np.int64)
+    if not count:
+        return holder
+    codes = group_codes(members)
+    own, theirs = codes[:count], codes[count:]
+    groups = int(codes.max()) + 1
+    if not len(theirs) and groups == count:
+        return holder
+    ranked = order_of(rows.ids)
+    present, at = np.unique(own[ranked], return_index=True)
+    first = np.full(groups, -1, np.int64)
+    first[present] = ranked[at]
+    is_later = first[own] != np.arange(count)
+    holder[is_later] = first[own][is_later]
+    if held and len(theirs):
+        ranked = order_of(held[1])
+        present, at = np.unique(theirs[ranked], return_index=True)
+        committed = np.full(groups, -1, np.int64)
+        committed[present] = ranked[at] + count
+        holder[~is_later] = committed[own][~is_later]
+    return holder

@@ -1,0 +1,220 @@
+"""The transactional writer: rows and removals for many tables, validated and committed as one.
+
+Nothing reaches storage before `commit`. Every rule of the schema is checked against the committed
+rows of the captured state; a write that others overtook is checked again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Self
+
+import pyarrow as pa
+
+from omnigraph.errors import InvalidArgument
+from omnigraph.graph.commit_graph import Commit, commit_of
+from omnigraph.graph.lookups import TxnLookups
+from omnigraph.graph.tables import ref_of
+from omnigraph.graph.validation import (
+    FittedRows,
+    TableDelta,
+    fit_rows,
+    gather,
+    refuse_mutation,
+    validate,
+)
+from omnigraph.graph.write_txn import PreparedWrite
+from omnigraph.storage.links import RowCounts
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from types import TracebackType
+
+    from omnigraph.graph.coordinator import GraphCoordinator
+    from omnigraph.graph.rows import TableRef
+    from omnigraph.graph.snapshot import Snapshot
+    from omnigraph.graph.validation import ArrowRows
+    from omnigraph.graph.write_txn import WriteRequest, WriteTxn
+    from omnigraph.lang import EdgeType, NodeType
+    from omnigraph.storage.handles import StagedWrite
+
+
+@dataclass(slots=True)
+class _Pending:
+    """What the caller wants of one table."""
+
+    item: NodeType | EdgeType
+    parts: list[FittedRows] = field(default_factory=list)
+    strict: list[pa.Array[pa.StringScalar]] = field(default_factory=list)
+    has_upserts: bool = False
+    removed: list[pa.Array[pa.StringScalar]] = field(default_factory=list)
+    replaces_all: bool = False
+
+    @property
+    def is_strict(self) -> bool:
+        return self.replaces_all or bool(self.removed)
+
+
+class Writer:
+    """Collects changes for one commit; a context manager that writes nothing by itself."""
+
+    def __init__(self, graph: GraphCoordinator, request: WriteRequest, start: Snapshot) -> None:
+        self._graph = graph
+        self._request = replace(request, branch_id=start.branch_id)
+        self._start = start
+        self._pending: dict[TableRef, _Pending] = {}
+        self._is_done = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._is_done = True
+        self._pending.clear()
+
+    def append(self, type: str, batches: ArrowRows) -> None:
+        """Add rows whose ids must not exist yet.
+
+        Raises:
+            InvalidArgument: unknown type or column.
+        """
+        pending, fitted = self._add(type, batches)
+        pending.strict.append(fitted.table["id"].combine_chunks().drop_null())
+
+    def upsert(self, type: str, batches: ArrowRows) -> None:
+        """Add rows, replacing whole rows of the same id; of one id the last wins.
+
+        Raises:
+            InvalidArgument: unknown type or column.
+        """
+        pending, _ = self._add(type, batches)
+        pending.has_upserts = True
+
+    def delete(self, type: str, ids: Iterable[str]) -> None:
+        """Remove entities by id; ids that do not exist are ignored.
+
+        Edges are not removed with their nodes: delete them in the same write.
+
+        Raises:
+            InvalidArgument: unknown type.
+        """
+        pending = self._of(type)
+        if pending.replaces_all:
+            raise _mixed(type)
+        pending.removed.append(pa.array(ids, pa.string()))
+
+    def overwrite(self, type: str, batches: ArrowRows) -> None:
+        """Replace all rows of a type.
+
+        Raises:
+            InvalidArgument: unknown type or column, or the type has other changes in this write.
+        """
+        if self._of(type).parts or self._of(type).removed:
+            raise _mixed(type)
+        pending, _ = self._add(type, batches)
+        pending.replaces_all = True
+
+    def commit(self) -> Commit | None:
+        """Validate and commit everything as one commit; `None` if nothing changes.
+
+        Raises:
+            ConstraintViolation, KeyConflict: a rule is broken; nothing was written.
+            ReadSetChanged: others changed what a delete or overwrite depends on.
+            PreconditionFailed: the head is not the given `if_commit`.
+        """
+        self._require_open()
+        self._is_done = True
+        row = self._graph.protocol.run(self._request, self._prepare)
+        return None if row is None else commit_of(row)
+
+    def _add(self, type: str, batches: ArrowRows) -> tuple[_Pending, FittedRows]:
+        pending = self._of(type)
+        if pending.replaces_all:
+            raise _mixed(type)
+        fitted = fit_rows(pending.item, batches, ids=self._graph.ids)
+        pending.parts.append(fitted)
+        return pending, fitted
+
+    def _of(self, type: str) -> _Pending:
+        self._require_open()
+        item = self._start.type(type)
+        return self._pending.setdefault(ref_of(item), _Pending(item))
+
+    def _require_open(self) -> None:
+        if self._is_done:
+            raise InvalidArgument("this write is over; begin another with graph.write()")
+
+    def _prepare(self, txn: WriteTxn) -> PreparedWrite:
+        deltas = {
+            ref: _delta(pending, txn.tables.types[ref]) for ref, pending in self._pending.items()
+        }
+        refuse_mutation(validate(txn.catalog, deltas.values(), TxnLookups(txn)))
+        staged = [
+            each
+            for ref, delta in sorted(deltas.items())
+            if (each := self._stage(txn, ref, delta)) is not None
+        ]
+        return PreparedWrite(
+            staged=tuple(staged),
+            is_strict=any(pending.is_strict for pending in self._pending.values()),
+        )
+
+    def _stage(self, txn: WriteTxn, ref: TableRef, delta: TableDelta) -> StagedWrite | None:
+        store, stamp = txn.store, txn.stamp
+        rows = delta.image.table.take(delta.image.at)
+        if delta.replaces_all:
+            txn.read_set.ask_all(ref)
+            return store.stage_overwrite(txn.writable(ref), rows, stamp)
+        txn.read_set.ask_ids(ref, delta.gone)
+        gone = store.existing_ids(txn.readable(ref), delta.gone)
+        if not len(gone) and not rows.num_rows:
+            return None
+        base = txn.writable(ref)
+        stage_rows = (
+            store.stage_merge_insert if self._pending[ref].has_upserts else store.stage_append
+        )
+        if not len(gone):
+            return stage_rows(base, rows, stamp)
+        removal = store.stage_delete(base, gone, stamp)
+        if not rows.num_rows:
+            return removal
+        # Later links are staged when the first has landed, so the rows are counted here.
+        txn.read_set.ask_ids(ref, delta.image.ids)
+        changed = len(store.existing_ids(txn.readable(ref), delta.image.ids))
+        counts = RowCounts(added=rows.num_rows - changed, changed=changed, removed=len(gone))
+        return store.chain(removal, lambda after: stage_rows(after, rows, stamp), counts=counts)
+
+
+def _delta(pending: _Pending, item: NodeType | EdgeType) -> TableDelta:
+    """The change in the shape of the type as it is now, which may have moved on since."""
+    parts = pending.parts
+    if item is not pending.item:
+        parts = [fit_rows(item, each.table) for each in parts]
+    rows = FittedRows(
+        item=item,
+        table=pa.concat_tables([item.arrow_schema.empty_table(), *(each.table for each in parts)]),
+        findings=gather(each.findings for each in parts),
+    )
+    return TableDelta(
+        rows=rows,
+        strict_ids=_joined(pending.strict),
+        removed=_joined(pending.removed),
+        replaces_all=pending.replaces_all,
+    )
+
+
+def _joined(arrays: list[pa.Array[pa.StringScalar]]) -> pa.Array[pa.StringScalar]:
+    return pa.concat_arrays([pa.array([], pa.string()), *arrays])
+
+
+def _mixed(type: str) -> InvalidArgument:
+    return InvalidArgument(
+        f"an overwrite of {type} replaces every row and cannot be combined with other changes of"
+        " that type in one write",
+        type=type,
+    )
