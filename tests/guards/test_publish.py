@@ -7,9 +7,17 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from lance import LanceDataset
+from lance import LanceDataset, Transaction
 from lance.commit import CommitConflictError
-from tests.guards.lance_tables import commit, commit_anywhere, create_table, fork, open_head
+from tests.guards.lance_tables import (
+    commit,
+    commit_anywhere,
+    create_table,
+    fork,
+    open_head,
+    something,
+    stage_compaction,
+)
 from tests.guards.manifest_table import (
     KEYLESS,
     MANIFEST,
@@ -89,7 +97,7 @@ def test_lance_guard_inserts_of_different_new_keys_both_land(
 def test_lance_guard_the_two_step_form_inserts_a_key_twice(
     line: Callable[[], LanceDataset],
 ) -> None:
-    """Why: staging drops the filter of inserted keys, so the manifest is never staged."""
+    """Why: staging drops the filter of inserted keys, so every merge also replaces the head row."""
     first, second = line(), line()
     staged = [
         each.merge_insert("object_id")
@@ -101,6 +109,49 @@ def test_lance_guard_the_two_step_form_inserts_a_key_twice(
     commit(first, staged[0])
     commit_anywhere(second, staged[1])
     assert [key for key, _ in objects(line())].count("branch") == 2
+
+
+def stage(line: LanceDataset, rows: pa.Table) -> Transaction:
+    """A publish as files and a transaction, not committed."""
+    merge = line.merge_insert("object_id").when_matched_update_all().when_not_matched_insert_all()
+    return merge.execute_uncommitted(rows)[0]
+
+
+def test_lance_guard_two_staged_publishes_that_replace_one_row_have_one_winner(
+    line: Callable[[], LanceDataset],
+) -> None:
+    """Why: staged apart, so that files are synced before a version names them, publishes collide
+    in the head row alone, also when both insert one new key."""
+    base = line()
+    first = stage(base, manifest_rows(graph_head="one", new="one"))
+    second = stage(base, manifest_rows(graph_head="two", new="two"))
+    assert commit_anywhere(base, first).version == base.version + 1
+    with pytest.raises(CommitConflictError):
+        commit_anywhere(base, second)
+    assert objects(line()) == [("graph_head", "one"), ("new", "one")]
+
+
+def test_lance_guard_a_staged_publish_and_a_staged_compaction_refuse_each_other(
+    line: Callable[[], LanceDataset],
+) -> None:
+    """Why: the loser of the two must leave no version and no lost row behind."""
+    for number in range(3):
+        publish(line(), manifest_rows(graph_head=str(number), **{f"c{number}": "x"}))
+    base = line()
+    before = objects(base)
+    late = stage(base, manifest_rows(graph_head="late"))
+    compacted = commit_anywhere(base, something(stage_compaction(base)))
+    assert (compacted.version, objects(line())) == (base.version + 1, before)
+    with pytest.raises(CommitConflictError):
+        commit_anywhere(base, late)
+    publish(line(), manifest_rows(graph_head="next", c9="x"))
+    base = line()
+    rewrite = something(stage_compaction(base))
+    publish(line(), manifest_rows(graph_head="again"))
+    with pytest.raises((CommitConflictError, OSError)):
+        commit_anywhere(base, rewrite)
+    assert line().version == base.version + 1
+    assert dict(objects(line()))["graph_head"] == "again"
 
 
 def test_lance_guard_each_publish_adds_one_fragment_and_compaction_folds_them(
