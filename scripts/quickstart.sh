@@ -11,6 +11,7 @@ check_java
 "$VENV/bin/omnigraph" version
 "$VENV/bin/omnigraph" doctor
 "$VENV/bin/python" examples/papers/quickstart.py
+"$VENV/bin/python" examples/papers/store.py
 
 say ""
 say "Next: source .venv/bin/activate, then"

@@ -11,5 +11,5 @@ if [ "$#" -gt 0 ]; then
     run_tests "$@"
 else
     static_checks
-    run_tests -q -n auto --maxprocesses 8
+    run_tests -q -n auto --maxprocesses 8 -m "not slow and not spark"
 fi

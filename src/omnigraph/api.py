@@ -6,7 +6,6 @@ leases and caches and is safe twice.
 
 from __future__ import annotations
 
-import os
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Self
@@ -24,7 +23,7 @@ from omnigraph.graph.system_tables import system_table
 from omnigraph.graph.write_txn import WriteRequest
 from omnigraph.graph.writer import Writer
 from omnigraph.ids import MAIN_BRANCH, MAIN_BRANCH_ID, BranchName, UlidSource
-from omnigraph.settings import load_settings
+from omnigraph.settings import load_process_settings
 from omnigraph.storage.graph_storage import open_storage
 from omnigraph.storage.location import parse_location
 
@@ -76,7 +75,7 @@ class Graph:
             SchemaInvalid: the schema does not compile; nothing was written.
             GraphExists, RootNotEmpty, InitInProgress: something is there; it is unchanged.
         """
-        settings = settings or load_settings(os.environ)
+        settings = settings or load_process_settings()
         clock = SystemClock()
         create_graph(
             _storage(path, settings),
@@ -109,7 +108,8 @@ class Graph:
             raise InvalidArgument(
                 f"mode is 'read_write' or 'read_only', not {mode!r}", argument="mode"
             )
-        settings = settings or load_settings(os.environ)
+        settings = settings or load_process_settings()
+        known_actor = _checked_actor(actor)
         clock = SystemClock()
         coordinator = GraphCoordinator(
             _storage(path, settings),
@@ -118,7 +118,7 @@ class Graph:
             UlidSource(clock),
             mode=OpenMode(mode),
         )
-        return cls(coordinator, _checked_actor(actor), owns=True)
+        return cls(coordinator, known_actor, owns=True)
 
     def snapshot(self, at: str | int | None = None, *, branch: str = MAIN_BRANCH) -> Snapshot:
         """The graph at a branch's head, a commit id, a `resolved_snapshot`, or a number.
@@ -295,8 +295,8 @@ class GraphMaintenance:
     def __init__(self, coordinator: GraphCoordinator) -> None:
         self._graph = coordinator
 
-    def recoveries(self, *, branch: str = MAIN_BRANCH, limit: int = 100) -> list[RecoveryRecord]:
-        """What recoveries did on a branch, newest first.
+    def recoveries(self, *, branch: str | None = None, limit: int = 100) -> list[RecoveryRecord]:
+        """What recoveries did on a branch, or on all live ones, newest first.
 
         Raises:
             BranchNotFound: there is no such branch.

@@ -77,9 +77,10 @@ def test_a_query_compiles_or_gives_the_codes_it_shows(block: Block) -> None:
 
 @pytest.mark.parametrize("block", blocks_in("python"))
 def test_python_runs_and_prints_the_text_below_it(
-    block: Block, monkeypatch: pytest.MonkeyPatch
+    block: Block, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.chdir(ROOT)
+    _lay_out(block, tmp_path)
+    monkeypatch.chdir(tmp_path)
     printed = _run_python(block)
     shown = _text_below(block)
     if shown is not None:
@@ -88,17 +89,14 @@ def test_python_runs_and_prints_the_text_below_it(
 
 @pytest.mark.parametrize("block", blocks_in("console"))
 def test_a_command_prints_the_lines_below_it(block: Block, tmp_path: Path) -> None:
-    (tmp_path / "examples").symlink_to(ROOT / "examples")
-    for other in read_page(block.page).blocks:
-        if "file" in other.options:
-            (tmp_path / other.options["file"]).write_text(other.text, encoding="utf-8")
+    _lay_out(block, tmp_path)
     for command, shown in _commands(block):
         words = shlex.split(command)
         assert words[0] == "omnigraph", f"only omnigraph is run, not {command!r}"
         done = subprocess.run(
             [OMNIGRAPH, *words[1:]],
             cwd=tmp_path,
-            env=_clean_environment(),
+            env=_clean_environment() | {"HOME": str(tmp_path)},
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
@@ -198,6 +196,14 @@ def _text_below(block: Block) -> str | None:
     if below is None or below.language != "text" or not below.follows_at_once:
         return None
     return below.text
+
+
+def _lay_out(block: Block, folder: Path) -> None:
+    """The sample and the files of the page, where its examples expect them."""
+    (folder / "examples").symlink_to(ROOT / "examples")
+    for other in read_page(block.page).blocks:
+        if "file" in other.options:
+            (folder / other.options["file"]).write_text(other.text, encoding="utf-8")
 
 
 def _commands(block: Block) -> Iterator[tuple[str, str]]:

@@ -4,7 +4,7 @@ import typer
 
 from omnigraph.cli import exit_codes
 from omnigraph.cli.options import JsonOption
-from omnigraph.cli.session import session_of
+from omnigraph.cli.session import begin_command
 
 _HELP = """Check what omnigraph needs on this machine.
 
@@ -13,8 +13,9 @@ Example:
   omnigraph doctor
 
 Looks at Python, Java, Spark, Lance, DataFusion and Arrow, at hard links in the temporary folder, at
-the variables of the object store (never their values) and at the settings. Exits with 1 if
-something that is needed is missing or cannot be used.
+the variables of the object store (never their values), at what a commit survives, and at the
+settings with the operator config. Exits with 1 if something that is needed is missing or cannot be
+used.
 """
 
 
@@ -27,7 +28,7 @@ def doctor(context: typer.Context, *, as_json: JsonOption = False) -> int:
     """Print every check; 1 if something needed is missing."""
     from omnigraph.cli.installation import examine_installation
 
-    session = session_of(context)
+    session = begin_command(context)
     checks = examine_installation(session.environ, session.settings)
     has_failure = any(check.is_failure for check in checks)
     if as_json:

@@ -2,7 +2,8 @@
 
 The one place that renders errors. The envelope is the error body of the HTTP contract: `error` in
 one line, `code` out of a closed set (left out where the contract has none), `reason` with the slug
-of the class, and `diagnostics` for sources. A traceback appears only on request.
+of the class, the detail object that belongs to it, and `diagnostics` for sources. A traceback
+appears only on request.
 """
 
 import contextlib
@@ -53,6 +54,14 @@ _CODES: Final[Mapping[str, str | None]] = {
 }
 
 
+_DETAILS: Final[Mapping[str, tuple[str, Mapping[str, str]]]] = {
+    "branch_has_descendants": ("branch_descendants", {"names": "descendants"}),
+    "fenced": ("recovery_required", {"operation_id": "operation_id"}),
+    "recovery_required": ("recovery_required", {"operation_id": "operation_id"}),
+    "recovery_blocked": ("recovery_required", {"operation_id": "operation_id"}),
+}
+"""Code to the detail object of the contract, and its fields with the names they have in ours."""
+
 _UNKNOWN_COMMAND: Final = re.compile(r"No such command '([^']+)'")
 _PLANNED_COMMANDS: Final = frozenset(
     {
@@ -60,37 +69,31 @@ _PLANNED_COMMANDS: Final = frozenset(
         "analytics",
         "apply",
         "blob",
-        "branch",
         "change",
         "changes",
         "cleanup",
         "cluster",
-        "commit",
         "config",
         "diff",
         "embed",
         "ensure-indices",
         "explain",
         "export",
-        "get",
         "graphs",
         "ingest",
-        "init",
         "load",
         "login",
         "logout",
+        "merge",
         "mutate",
         "optimize",
         "policy",
         "profile",
         "queries",
         "read",
-        "recovery",
         "repair",
         "run",
         "serve",
-        "show",
-        "snapshot",
     }
 )
 
@@ -116,6 +119,11 @@ def envelope_of(error: OmnigraphError) -> dict[str, object]:
     if (code := public_code(error)) is not None:
         envelope["code"] = code
     envelope["reason"] = error.code
+    if error.code in _DETAILS:
+        name, fields = _DETAILS[error.code]
+        envelope[name] = {
+            field: error.details[ours] for field, ours in fields.items() if ours in error.details
+        }
     if "diagnostics" in error.details:
         envelope["diagnostics"] = error.details["diagnostics"]
     if "path" in error.details:
@@ -155,7 +163,7 @@ def _explain_usage(error: typer.TyperException) -> str:
     message = _one_line(error.format_message()).rstrip(".")
     unknown = _UNKNOWN_COMMAND.match(message)
     if unknown is not None and unknown[1] in _PLANNED_COMMANDS:
-        return f"'{unknown[1]}' is not in this version, which has no graphs yet"
+        return f"'{unknown[1]}' is not in this version"
     context = getattr(error, "ctx", None)
     program = "omnigraph" if context is None else context.command_path
     return f"{message[:1].lower()}{message[1:]}; see '{program} --help'"

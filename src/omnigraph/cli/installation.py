@@ -17,8 +17,9 @@ from importlib import metadata
 from pathlib import Path
 from typing import Final
 
+from omnigraph.cli.operator_config import read_operator_config
 from omnigraph.errors import SettingInvalid
-from omnigraph.settings import Settings
+from omnigraph.settings import Durability, Settings, load_settings
 
 _MIN_JAVA: Final = 17
 _JAVA_TIMEOUT_S: Final = 20
@@ -79,7 +80,8 @@ def examine_installation(
         *(check_package(*package) for package in _PACKAGES),
         check_hard_links(),
         check_credentials(environ),
-        *check_settings(settings),
+        *check_durability(settings),
+        *check_settings(environ, settings),
     )
 
 
@@ -171,31 +173,53 @@ def check_credentials(environ: Mapping[str, str]) -> Check:
     return Check(name=name, status=Status.OK, found=found)
 
 
-def check_settings(settings: Settings | SettingInvalid) -> Iterator[Check]:
-    """What is wrong with the variables and the operator config, or that nothing is."""
-    name = "Settings"
+def check_durability(settings: Settings | SettingInvalid) -> Iterator[Check]:
+    """What an acknowledged commit on a local path survives."""
     if isinstance(settings, SettingInvalid):
-        yield Check(
-            name=name,
-            status=Status.INVALID,
-            found=settings.message,
-            remedy="correct or unset it; commands refuse to start",
-        )
         return
-    for warning in settings.warnings:
-        yield Check(
-            name=name, status=Status.WARNING, found=warning, remedy="correct its name or unset it"
-        )
-    config = settings.client.home and settings.client.home / "config.yaml"
-    if config and config.exists():
+    name = "Durability"
+    if settings.storage.durability is Durability.FULL:
+        yield Check(name=name, status=Status.OK, found="full: commits survive a power failure")
+    else:
         yield Check(
             name=name,
             status=Status.WARNING,
-            found=f"{config} is not read by this version",
-            remedy="set the OMNIGRAPH_* variables instead",
+            found="process: commits on local paths survive a killed process, no power failure",
+            remedy="unset OMNIGRAPH_DURABILITY, unless the data can be made again",
         )
-    elif not settings.warnings:
+
+
+def check_settings(
+    environ: Mapping[str, str], settings: Settings | SettingInvalid
+) -> Iterator[Check]:
+    """What is wrong with the variables and the operator config, or that nothing is."""
+    name = "Settings"
+    try:
+        warnings = _read_settings(environ, settings)
+    except SettingInvalid as error:
+        yield Check(
+            name=name,
+            status=Status.INVALID,
+            found=error.message,
+            remedy="correct or remove it; commands refuse to start",
+        )
+        return
+    for warning in warnings:
+        yield Check(
+            name=name, status=Status.WARNING, found=warning, remedy="correct its name or remove it"
+        )
+    if not warnings:
         yield Check(name=name, status=Status.OK, found="no problem")
+
+
+def _read_settings(
+    environ: Mapping[str, str], settings: Settings | SettingInvalid
+) -> tuple[str, ...]:
+    """What to warn of in the variables and in the operator config together."""
+    if isinstance(settings, SettingInvalid):
+        raise settings
+    config = read_operator_config(settings.client.home)
+    return (*load_settings(environ, config.settings).warnings, *config.warnings)
 
 
 def _run_java(java: str, environ: Mapping[str, str]) -> str | None:

@@ -5,7 +5,6 @@ interrupt, a closed pipe. Global options may stand before or after the command.
 """
 
 import errno
-import logging
 import os
 import sys
 from collections.abc import Mapping, Sequence
@@ -14,8 +13,21 @@ from typing import Annotated, Final, NoReturn
 import typer
 from typer.main import get_command
 
-from omnigraph.cli import doctor, exit_codes, lint, schema, version
+from omnigraph.cli import (
+    branch,
+    commit,
+    doctor,
+    exit_codes,
+    init,
+    lint,
+    recovery,
+    schema,
+    snapshot,
+    version,
+)
 from omnigraph.cli.failures import render_traceback, report, translate
+from omnigraph.cli.global_options import Scope
+from omnigraph.cli.logs import start_logging
 from omnigraph.cli.output import ColorMode, prepare_streams, settle_streams
 from omnigraph.cli.session import Session, open_session, session_of
 from omnigraph.errors import Cancelled, InvalidArgument
@@ -25,7 +37,7 @@ _HELP: Final = """A typed property-graph database on a lakehouse.
 
 \b
 Example:
-  omnigraph lint --schema examples/papers/schema.pg --query examples/papers/queries.gq
+  omnigraph init papers.omni --schema examples/papers/schema.pg
 """
 _SERVER_HELP: Final = """Serve graphs over HTTP. This version has no HTTP server yet.
 
@@ -33,8 +45,11 @@ _SERVER_HELP: Final = """Serve graphs over HTTP. This version has no HTTP server
 Example:
   omnigraph-server --version
 """
-_GLOBAL_FLAGS: Final = ("--quiet", "--no-progress")
-_GLOBAL_OPTIONS: Final = ("--log-level", "--color")
+_GLOBAL_FLAGS: Final = ("--yes", "--quiet", "--no-progress")
+_GLOBAL_OPTIONS: Final = (
+    *("--store", "--server", "--graph", "--cluster", "--profile", "--as"),
+    *("--log-level", "--color"),
+)
 _CONTEXT_SETTINGS: Final = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
 app = typer.Typer(
@@ -43,7 +58,7 @@ app = typer.Typer(
     context_settings=_CONTEXT_SETTINGS,
     rich_markup_mode=None,
 )
-for _group in (lint, schema, version, doctor):
+for _group in (init, snapshot, branch, commit, schema, recovery, lint, version, doctor):
     _group.register(app)
 
 server_app = typer.Typer(
@@ -88,6 +103,30 @@ _VersionOption = Annotated[
 def apply_global_options(
     context: typer.Context,
     *,
+    store: Annotated[
+        str | None,
+        typer.Option(metavar="URI", help="The storage of one graph: a path, file:// or s3://."),
+    ] = None,
+    server: Annotated[
+        str | None, typer.Option(metavar="NAME|URL", help="A server; not in this version.")
+    ] = None,
+    graph: Annotated[
+        str | None,
+        typer.Option(metavar="ID", help="A graph of a server or cluster; not in this version."),
+    ] = None,
+    cluster: Annotated[
+        str | None, typer.Option(metavar="NAME|DIR|URI", help="A cluster; not in this version.")
+    ] = None,
+    profile: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="A profile of the operator config, if no URI is given."),
+    ] = None,
+    actor: Annotated[
+        str | None, typer.Option("--as", metavar="ACTOR", help="Who a write is recorded for.")
+    ] = None,
+    yes: Annotated[
+        bool, typer.Option("--yes", help="Consent to a destructive command on a remote target.")
+    ] = False,
     quiet: Annotated[
         bool, typer.Option("--quiet", help="Print no target and no progress.")
     ] = False,
@@ -109,13 +148,15 @@ def apply_global_options(
 ) -> None:
     """Complete the session with the global options."""
     session = session_of(context)
+    session.scope = Scope(
+        store=store, server=server, cluster=cluster, graph=graph, profile=profile, actor=actor
+    )
+    session.assumes_yes = yes
     session.log_level = log_level or session.log_level
     session.output.color = color
     session.output.is_quiet = quiet
     session.output.shows_progress = not (quiet or no_progress)
-    logging.basicConfig(
-        level=session.log_level.upper(), format="%(levelname)s %(name)s %(message)s"
-    )
+    start_logging(session, is_asked=log_level is not None)
 
 
 @server_app.command(help=_SERVER_HELP)

@@ -1,4 +1,4 @@
-"""Options that more than one command takes."""
+"""Arguments and options that more than one command takes."""
 
 from typing import Annotated
 
@@ -6,4 +6,27 @@ import typer
 
 JsonOption = Annotated[
     bool, typer.Option("--json", help="Print JSON; errors become one JSON line on stderr.")
+]
+UriArgument = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="[URI]",
+        show_default=False,
+        help="The graph: a path, file:// or s3://. Without it --store, a profile or the defaults.",
+    ),
+]
+UriOption = Annotated[
+    str | None,
+    typer.Option(
+        "--uri",
+        metavar="URI",
+        help="The graph: a path, file:// or s3://. Without it --store, a profile or the defaults.",
+    ),
+]
+BranchOption = Annotated[str, typer.Option(metavar="NAME", help="The branch to look at.")]
+AnyBranchOption = Annotated[
+    str | None, typer.Option("--branch", metavar="NAME", help="Only this branch; all without it.")
+]
+LimitOption = Annotated[
+    int | None, typer.Option(min=1, metavar="N", help="At most so many; all without it.")
 ]

@@ -47,7 +47,7 @@ class Output:
     allows_color: bool = True
     is_quiet: bool = False
     shows_progress: bool = True
-    _held_warnings: list[str] = field(default_factory=list)
+    _held: list[tuple[str, str]] = field(default_factory=list)
 
     def write(self, text: str) -> None:
         """Write a result for people to standard output."""
@@ -57,15 +57,26 @@ class Output:
         """Write a result for programs to standard output."""
         self._emit(_encode(value, indent=2), to_stderr=False)
 
+    def write_facts(self, facts: Mapping[str, object]) -> None:
+        """Write names and values, one to a line; what is None is left out."""
+        shown = {name: str(value) for name, value in facts.items() if value is not None}
+        width = max(map(len, shown), default=0)
+        for name, value in shown.items():
+            self.write(f"{name.ljust(width)}  {_printable(value)}")
+
     def write_table(self, header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
         """Write rows as a table that fits the terminal, or as aligned lines to a pipe.
 
-        The first column is a word such as `ok` or `warning` and is coloured by its meaning.
+        The first column is coloured if it is a word such as `ok` or `warning`. What a terminal
+        would not print is escaped: a value that somebody stored moves no cursor and adds no line.
         """
-        if sys.stdout is not None and sys.stdout.isatty():
+        rows = [[_printable(cell) for cell in row] for row in rows]
+        if not rows:
+            self.write("(no rows)")
+        elif sys.stdout is not None and sys.stdout.isatty():
             self.write(self._render_table(header, rows))
         else:
-            widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
+            widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
             for row in rows:
                 padded = [cell.ljust(width) for cell, width in zip(row, widths, strict=True)]
                 padded[0] = self._paint(row[0], padded[0], to_stderr=False)
@@ -74,9 +85,21 @@ class Output:
     def warn(self, message: str) -> None:
         """Write a warning to standard error; with `--json` only once `finish` is reached."""
         if self.is_json:
-            self._held_warnings.append(message)
+            self._held.append(("warning", message))
         else:
             self._complain("warning", message)
+
+    def announce(self, text: str) -> None:
+        """Say on standard error what is about to happen, unless that is not wanted.
+
+        With `--json` it waits until `finish`, as a warning does.
+        """
+        if self.is_quiet:
+            return
+        if self.is_json:
+            self._held.append(("", text))
+        else:
+            self.explain(text)
 
     def fail(self, message: str) -> None:
         """Write an error for people to standard error."""
@@ -87,13 +110,17 @@ class Output:
         self._emit(_encode(envelope, indent=None), to_stderr=True)
 
     def explain(self, text: str) -> None:
-        """Write help or a traceback to standard error."""
+        """Write a text for people to standard error as it is."""
         self._emit(text, to_stderr=True)
 
     def finish(self) -> None:
-        """Write the warnings that were held back."""
-        while self._held_warnings:
-            self._complain("warning", self._held_warnings.pop(0))
+        """Write what was held back."""
+        while self._held:
+            kind, message = self._held.pop(0)
+            if kind:
+                self._complain(kind, message)
+            else:
+                self.explain(message)
 
     def _complain(self, kind: str, message: str) -> None:
         self._emit(f"{self._paint(kind, f'{kind}:', to_stderr=True)} {message}", to_stderr=True)
@@ -154,3 +181,9 @@ def settle_streams() -> None:
 def _encode(value: JsonObject, *, indent: int | None) -> bytes:
     # A file name may hold bytes that are no UTF-8; as `\udcff` they stay valid JSON.
     return json.dumps(value, ensure_ascii=False, indent=indent).encode(errors="backslashreplace")
+
+
+def _printable(text: str) -> str:
+    return "".join(
+        char if char.isprintable() else char.encode("unicode_escape").decode() for char in text
+    )

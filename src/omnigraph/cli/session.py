@@ -1,10 +1,11 @@
 """What the global options and the environment say, handed to every command."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import typer
 
+from omnigraph.cli.global_options import Scope, refuse_unusable
 from omnigraph.cli.output import Output
 from omnigraph.errors import SettingInvalid
 from omnigraph.settings import LogLevel, Settings, load_settings
@@ -18,6 +19,8 @@ class Session:
     environ: Mapping[str, str]
     settings: Settings | SettingInvalid
     log_level: LogLevel
+    scope: Scope = field(default_factory=Scope)
+    assumes_yes: bool = False
 
     def require_settings(self) -> Settings:
         """The settings; what the operator should know about them goes to standard error.
@@ -54,6 +57,22 @@ def open_session(environ: Mapping[str, str], *, is_json: bool) -> Session:
 
 
 def session_of(context: typer.Context) -> Session:
-    """The session of a running command."""
+    """The session of this run, for options and groups; a command takes `begin_command`."""
     session: Session = context.obj
     return session
+
+
+def begin_command(context: typer.Context) -> Session:
+    """The session of a command that is about to run.
+
+    Raises:
+        UsageError: a global option was given that this command cannot use.
+    """
+    session = session_of(context)
+    refuse_unusable(name_of(context), session.scope)
+    return session
+
+
+def name_of(context: typer.Context) -> str:
+    """The words of the running command: `branch create`."""
+    return context.command_path.partition(" ")[2]

@@ -5,7 +5,7 @@ import typer
 import omnigraph
 from omnigraph.cli import exit_codes
 from omnigraph.cli.options import JsonOption
-from omnigraph.cli.session import session_of
+from omnigraph.cli.session import begin_command
 
 _HELP = """Print the version of omnigraph and of its storage format.
 
@@ -22,9 +22,9 @@ def register(app: typer.Typer) -> None:
 
 def version(context: typer.Context, *, as_json: JsonOption = False) -> int:
     """Print both versions."""
-    output = session_of(context).output
+    output = begin_command(context).output
     if as_json:
-        output.write_json({"version": omnigraph.__version__, "storage_format": None})
+        output.write_json({"version": omnigraph.__version__, "storage_format": storage_format()})
     else:
         output.write(describe_version())
     return exit_codes.OK
@@ -32,7 +32,11 @@ def version(context: typer.Context, *, as_json: JsonOption = False) -> int:
 
 def describe_version() -> str:
     """Both versions as text."""
-    return (
-        f"omnigraph {omnigraph.__version__}\n"
-        "storage format: none (this version has no storage layer)"
-    )
+    return f"omnigraph {omnigraph.__version__}\nstorage format: {storage_format()}"
+
+
+def storage_format() -> int:
+    """The version of the storage format that this release writes."""
+    from omnigraph.graph.stamp import INTERNAL_MANIFEST_SCHEMA_VERSION
+
+    return INTERNAL_MANIFEST_SCHEMA_VERSION

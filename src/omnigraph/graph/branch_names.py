@@ -34,7 +34,10 @@ def refuse_main(name: str, verb: str) -> None:
     """
     if name == MAIN_BRANCH:
         raise InvalidBranchName(
-            f"the branch 'main' cannot be {verb}", branch=name, reason="main is the graph itself"
+            f"the branch 'main' cannot be {verb}: it is the graph itself; to remove a graph, remove"
+            " its folder or prefix",
+            branch=name,
+            reason="main is the graph itself",
         )
 
 

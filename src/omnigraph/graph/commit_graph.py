@@ -195,7 +195,7 @@ class _Descending:
 
 def _bad_cursor(cursor: str | None) -> InvalidArgument:
     return InvalidArgument(
-        f"the cursor {cursor!r} does not belong to the history of this branch; start again without"
-        " one",
+        f"the cursor or page token {cursor!r} does not belong to the history of this branch; start"
+        " again without one",
         argument="cursor",
     )

@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import logging
 from enum import StrEnum
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from omnigraph.errors import (
     BranchBusy,
     BranchNotFound,
     GraphNotFound,
+    ManifestCorrupt,
     ReadOnlyGraph,
     RecoveryBlocked,
+    StorageInternalError,
 )
 from omnigraph.graph.commit_protocol import CommitProtocol
 from omnigraph.graph.init_claim import find_claim, release_stale_claim
@@ -36,8 +37,9 @@ from omnigraph.graph.stamp import (
     decode_stamp,
     require_readable,
 )
-from omnigraph.graph.tables import pin_of
+from omnigraph.graph.tables import bare_layout, pin_of
 from omnigraph.ids import MAIN_BRANCH, MAIN_BRANCH_ID, BranchId, BranchName
+from omnigraph.storage.location import require_folder
 from omnigraph.storage.probe import probe_store
 from omnigraph.storage.signals import ObjectMissing
 
@@ -89,6 +91,8 @@ class GraphCoordinator:
         process = this_process()
         self.process = process
         self._migrations = migrations
+        if mode is OpenMode.READ_WRITE:
+            storage.manifest.remove_torn()
         self.stamp = self._opened_stamp()
         self.schemas = Schemas(storage.objects)
         self.sidecars = Sidecars(storage.objects)
@@ -154,17 +158,18 @@ class GraphCoordinator:
         self.leases.close()
 
     def _opened_stamp(self) -> Stamp:
-        location = self.storage.location
-        if location.is_local and not Path(location.root).is_dir():
-            raise GraphNotFound(
-                f"there is no graph at {location}: the folder does not exist; create one with"
-                " Graph.init or `omnigraph init`",
-                location=str(location),
-            )
+        require_folder(self.storage.location)
         try:
             handle = self.storage.manifest.open_line(MAIN_BRANCH_ID)
         except ObjectMissing as error:
             raise self._not_a_graph() from error
+        except StorageInternalError as error:
+            raise ManifestCorrupt(
+                f"the manifest at {self.storage.location} cannot be read ({error.message}); if the"
+                " machine lost power, open the graph read-write once, else restore __manifest from"
+                " a copy",
+                location=str(self.storage.location),
+            ) from error
         return self._check_stamp(handle)
 
     def _not_a_graph(self) -> GraphNotFound:
@@ -191,9 +196,16 @@ class GraphCoordinator:
             with self.leases.holding(SCHEMA_SCOPE):
                 migrate_on_open(self.storage, self._migrations)
             self.stamp = self._opened_stamp()
-        self.sidecars.remove_torn()
+        self._remove_torn()
         release_stale_claim(self.storage.objects, self.stamp.claim_id)
         self._sweep(wait_ms=_OPEN_WAIT_MS, may_restore=True)
+
+    def _remove_torn(self) -> None:
+        """Clear what a power cut left of a write that nobody was told of."""
+        self.sidecars.remove_torn()
+        for sidecar in self.sidecars.list():
+            for table in sidecar.tables:
+                self.tables.remove_torn(bare_layout(table.ref, table.table_key, table.location))
 
     def _sweep(self, *, wait_ms: int, may_restore: bool) -> None:
         """Settle sidecars of every branch whose lease can be had; what is blocked stays."""

@@ -13,7 +13,6 @@ from omnigraph.failpoints import maybe_fail
 from omnigraph.graph.tables import pin_of
 from omnigraph.storage.handles import Pin, lance_branch
 from omnigraph.storage.signals import AlreadyExists
-from omnigraph.storage.signals import ObjectMissing
 
 if TYPE_CHECKING:
     from omnigraph.graph.leases import Lease
@@ -41,6 +40,7 @@ def fork_table(
         DriftNeedsRepair: the line exists and something moved it.
         LeaseLost: whoever took over may have published the line; it was left as it is.
     """
+    store.remove_torn(layout)
     state = store.fork_state(layout, branch_id)
     if state is not None and state.head != state.parent_version:
         lease.check()  # Whoever took over may have moved it.

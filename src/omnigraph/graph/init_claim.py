@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from omnigraph.errors import InitInProgress, ManifestCorrupt
+from omnigraph.errors import InitInProgress
 from omnigraph.graph.process_identity import ProcessIdentity
 from omnigraph.storage.objects import OBJECT_FORMAT, decode
 from omnigraph.storage.signals import AlreadyExists, ObjectMissing
@@ -75,20 +75,26 @@ def in_progress(claim: InitClaim | None) -> InitInProgress:
 
 
 def find_claim(objects: StorageAdapter) -> InitClaim | None:
-    """The claim on this root, if there is one.
-
-    Raises:
-        ManifestCorrupt: it cannot be read, so nobody can tell whose it is.
-    """
+    """The claim on this root, if there is one."""
     try:
         return msgspec.convert(decode(objects.get(CLAIM_PATH), CLAIM_PATH), InitClaim)
     except ObjectMissing:
         return None
-    except (ValueError, msgspec.ValidationError) as error:
-        raise ManifestCorrupt(
-            f"{CLAIM_PATH} cannot be read ({error}); if no init is at work here, delete it",
-            path=CLAIM_PATH,
-        ) from error
+    except (ValueError, msgspec.ValidationError):
+        return _torn_claim()
+
+
+def _torn_claim() -> InitClaim:
+    """What a power cut left of a claim: its holder cannot have survived."""
+    return InitClaim(
+        claim_id="",
+        host="this machine, before a power cut",
+        boot_id="",
+        pid=0,
+        pid_started="",
+        started_at=0,
+        schema_hash="",
+    )
 
 
 def release_claim(objects: StorageAdapter) -> None:
@@ -98,9 +104,6 @@ def release_claim(objects: StorageAdapter) -> None:
 
 def release_stale_claim(objects: StorageAdapter, created_by: str) -> None:
     """Remove the claim that the creator of this graph did not come to remove."""
-    try:
-        claim = find_claim(objects)
-    except ManifestCorrupt:
-        return  # It may be another's, and beside a manifest it hinders nobody.
+    claim = find_claim(objects)
     if claim is not None and claim.claim_id == created_by:
         release_claim(objects)

@@ -179,7 +179,7 @@ class Leases:
                 attempt += 1
         finally:
             if announced is not None:
-                self._objects.delete(announced)
+                self._drop(announced)
 
     def check(self, lease: Lease) -> None:
         """See `Lease.check`."""
@@ -267,8 +267,15 @@ class Leases:
         if len(epochs) > _TIDY_ABOVE:
             for epoch in epochs:
                 if epoch < newest:
-                    self._objects.delete(_path(scope, epoch))
+                    self._drop(_path(scope, epoch))
         return lease
+
+    def _drop(self, path: str) -> None:
+        """Remove what nobody needs; a failure must not cost the lease that is already ours."""
+        try:
+            self._objects.delete(path)
+        except (OmnigraphError, StorageSignal) as error:
+            log.info("lease object left", extra={"path": path, "cause": str(error)})
 
     def _is_free(self, scope: str, epoch: int) -> bool:
         body = self._read(scope, epoch)

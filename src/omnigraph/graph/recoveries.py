@@ -31,8 +31,10 @@ class RecoveryRecord:
         return body | {"tables": [dict(each) for each in self.tables]}
 
 
-def list_recoveries(graph: GraphCoordinator, branch: str, limit: int) -> list[RecoveryRecord]:
-    """Recoveries that a branch's line records, newest first.
+def list_recoveries(
+    graph: GraphCoordinator, branch: str | None, limit: int
+) -> list[RecoveryRecord]:
+    """Recoveries that a branch's line records, or those of all live branches, newest first.
 
     Raises:
         BranchNotFound: there is no such branch.
@@ -40,8 +42,11 @@ def list_recoveries(graph: GraphCoordinator, branch: str, limit: int) -> list[Re
     """
     if limit < 1:
         raise InvalidArgument(f"limit must be at least 1, not {limit}", argument="limit")
-    rows = graph.lines.read(graph.branch_id(branch)).recoveries()
-    newest = sorted(rows, key=lambda row: (row.recovered_at, row.operation_id), reverse=True)
+    lines = graph.live_lines() if branch is None else [graph.lines.read(graph.branch_id(branch))]
+    rows = {row.operation_id: row for line in lines for row in line.recoveries()}
+    newest = sorted(
+        rows.values(), key=lambda row: (row.recovered_at, row.operation_id), reverse=True
+    )
     return [_record(row) for row in newest[:limit]]
 
 

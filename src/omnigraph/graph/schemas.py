@@ -65,7 +65,7 @@ class Schemas:
         try:
             catalog = compile_schema(self.source(schema_hash))
             restored = restore_schema(catalog, self._get(schema_hash, "ir.json").decode())
-        except (SchemaInvalid, KeyError, ValueError) as error:
+        except (SchemaInvalid, KeyError, TypeError, ValueError) as error:
             raise _damaged(schema_hash, str(error)) from error
         if restored.schema_hash != schema_hash:
             raise _damaged(schema_hash, f"its content has the hash {restored.schema_hash}")

@@ -75,6 +75,11 @@ class Snapshot:
         return f"{self._branch_id}@{self._commit.commit_id}"
 
     @property
+    def internal_schema_version(self) -> int:
+        """The storage format of the graph."""
+        return self._graph.stamp.version
+
+    @property
     def schema_hash(self) -> str:
         """The accepted schema in force."""
         return self._commit.schema_hash

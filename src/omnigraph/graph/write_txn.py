@@ -30,7 +30,7 @@ class WriteRequest:
     kind: SidecarKind
     branch: BranchName
     branch_id: BranchId | None = None
-    """The branch that the caller means, if it was looked up: a later one of that name is another."""
+    """The branch that the caller means, if known: a later one of that name is another."""
 
     actor_id: str | None = None
     if_commit: str | None = None

@@ -46,7 +46,9 @@ class _Pending:
     item: NodeType | EdgeType
     parts: list[FittedRows] = field(default_factory=list)
     strict: list[pa.Array[pa.StringScalar]] = field(default_factory=list)
-    has_upserts: bool = False
+    upserts: set[int] = field(default_factory=set)
+    """Which of the parts replace what is there, also rows of earlier parts."""
+
     removed: list[pa.Array[pa.StringScalar]] = field(default_factory=list)
     replaces_all: bool = False
 
@@ -93,7 +95,7 @@ class Writer:
             InvalidArgument: unknown type or column.
         """
         pending, _ = self._add(type, batches)
-        pending.has_upserts = True
+        pending.upserts.add(len(pending.parts) - 1)
 
     def delete(self, type: str, ids: Iterable[str]) -> None:
         """Remove entities by id; ids that do not exist are ignored.
@@ -175,9 +177,7 @@ class Writer:
         if not len(gone) and not rows.num_rows:
             return None
         base = txn.writable(ref)
-        stage_rows = (
-            store.stage_merge_insert if self._pending[ref].has_upserts else store.stage_append
-        )
+        stage_rows = store.stage_merge_insert if self._pending[ref].upserts else store.stage_append
         if not len(gone):
             return stage_rows(base, rows, stamp)
         removal = store.stage_delete(base, gone, stamp)
@@ -192,7 +192,7 @@ class Writer:
 
 def _delta(pending: _Pending, item: NodeType | EdgeType) -> TableDelta:
     """The change in the shape of the type as it is now, which may have moved on since."""
-    parts = pending.parts
+    parts = _in_order(pending)
     if item is not pending.item:
         parts = [fit_rows(item, each.table) for each in parts]
     rows = FittedRows(
@@ -206,6 +206,24 @@ def _delta(pending: _Pending, item: NodeType | EdgeType) -> TableDelta:
         removed=_joined(pending.removed),
         replaces_all=pending.replaces_all,
     )
+
+
+def _in_order(pending: _Pending) -> list[FittedRows]:
+    """The parts without the rows that a later upsert replaces.
+
+    Calls have an order. The rows of one call have none, so a row twice in it stays a violation.
+    """
+    if len(pending.parts) == 1:
+        return pending.parts
+    replaced: set[str | None] = set()
+    kept: list[FittedRows] = []
+    for position, part in reversed(list(enumerate(pending.parts))):
+        ids = part.table["id"].to_pylist()
+        stays = [each is None or each not in replaced for each in ids]
+        kept.append(part if all(stays) else replace(part, table=part.table.filter(stays)))
+        if position in pending.upserts:
+            replaced.update(ids)
+    return kept[::-1]
 
 
 def _joined(arrays: list[pa.Array[pa.StringScalar]]) -> pa.Array[pa.StringScalar]:

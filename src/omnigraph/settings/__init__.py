@@ -13,7 +13,13 @@ Keys and tokens are held in `Secret`, so that no log line and no error can show 
 To add a setting, add its line to a section in `sections.py`.
 """
 
-from omnigraph.settings.load import Variable, list_variables, load_settings
+from omnigraph.settings.load import (
+    Variable,
+    list_variables,
+    load_process_settings,
+    load_settings,
+    prepare_process,
+)
 from omnigraph.settings.sections import (
     ClientSettings,
     EmbeddingSettings,
@@ -52,5 +58,7 @@ __all__ = [
     "TraversalMode",
     "Variable",
     "list_variables",
+    "load_process_settings",
     "load_settings",
+    "prepare_process",
 ]

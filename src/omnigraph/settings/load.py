@@ -63,6 +63,21 @@ def list_variables() -> tuple[Variable, ...]:
     )
 
 
+def load_process_settings() -> Settings:
+    """The settings of this process, from its own environment.
+
+    Raises:
+        SettingInvalid: a value is malformed.
+    """
+    return load_settings(os.environ)
+
+
+def prepare_process() -> None:
+    """Set what foreign parts read from the environment when they are imported."""
+    # With centroids, the statistics of a vector index are huge.
+    os.environ["LANCE_INCLUDE_VECTOR_CENTROIDS"] = "false"
+
+
 def load_settings(
     environ: Mapping[str, str], config: Mapping[str, object] | None = None
 ) -> Settings:

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import posixpath
 import re
+import stat
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import unquote, urlsplit
+from urllib.parse import SplitResult, unquote, urlsplit
 
-from omnigraph.errors import InvalidArgument
+from omnigraph.errors import GraphNotFound, InvalidArgument, StorageDenied
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -67,7 +68,7 @@ def parse_location(given: str | Path, settings: StorageSettings) -> GraphLocatio
         )
     scheme = _SCHEME.match(text)
     if scheme is None:
-        return _local(Path(text).expanduser())
+        return _local(Path(text))
     match scheme[1].lower():
         case "file":
             return _local(_path_of_file_url(text))
@@ -85,12 +86,47 @@ def parse_location(given: str | Path, settings: StorageSettings) -> GraphLocatio
             )
 
 
+def require_folder(location: GraphLocation) -> None:
+    """Make sure that a local graph can be looked for at its place.
+
+    Raises:
+        GraphNotFound: there is no such folder.
+        StorageDenied: it may not be looked at.
+        InvalidArgument: the path cannot exist.
+    """
+    if not location.is_local:
+        return
+    path = location.path("")
+    try:
+        mode = path.stat().st_mode
+    except (FileNotFoundError, NotADirectoryError):
+        found = "the folder does not exist"
+    except PermissionError as error:
+        raise StorageDenied(
+            f"{location} may not be read: permission denied; check the rights on its folders",
+            location=str(location),
+        ) from error
+    except OSError as error:
+        raise InvalidArgument(f"{location} is no usable path: {error.strerror}") from error
+    else:
+        if stat.S_ISDIR(mode):
+            return
+        found = "it is a file, and a graph is a folder"
+    raise GraphNotFound(
+        f"there is no graph at {location}: {found}; create one with Graph.init or `omnigraph init`",
+        location=str(location),
+    )
+
+
 def _local(path: Path) -> GraphLocation:
-    return GraphLocation(root=str(path.resolve()), is_local=True)
+    try:
+        return GraphLocation(root=str(path.expanduser().resolve()), is_local=True)
+    except (OSError, RuntimeError) as error:  # No such home, or links in a circle.
+        raise InvalidArgument(f"{str(path)!r} names no folder: {error}") from error
 
 
 def _path_of_file_url(text: str) -> Path:
-    parts = urlsplit(text)
+    parts = _split(text)
     if parts.netloc not in ("", "localhost"):
         raise InvalidArgument(
             f"{text!r} names the host {parts.netloc!r}; a file:// address has three slashes"
@@ -98,8 +134,17 @@ def _path_of_file_url(text: str) -> Path:
     return Path(unquote(parts.path))
 
 
-def _bucket(text: str, settings: StorageSettings) -> GraphLocation:
+def _split(text: str) -> SplitResult:
     parts = urlsplit(text)
+    for mark in "?#":
+        # Cut off there, two addresses would name one graph.
+        if mark in text:
+            raise InvalidArgument(f"{text!r}: the address of a graph cannot hold {mark!r}")
+    return parts
+
+
+def _bucket(text: str, settings: StorageSettings) -> GraphLocation:
+    parts = _split(text)
     prefix = parts.path.strip("/")
     if not parts.netloc or not prefix:
         raise InvalidArgument(

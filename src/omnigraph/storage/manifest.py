@@ -20,6 +20,7 @@ from omnigraph.failpoints import maybe_fail
 from omnigraph.ids import MAIN_BRANCH_ID, BranchId
 from omnigraph.storage.files import line_folder, written_files
 from omnigraph.storage.handles import LINE_PREFIX, Pin, lance_branch
+from omnigraph.storage.torn import remove_torn
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -86,6 +87,10 @@ class ManifestStorage:
     def exists(self) -> bool:
         """Whether there is a manifest at all."""
         return bool(self._objects.list(f"{MANIFEST}/_versions", limit=1))
+
+    def remove_torn(self) -> None:
+        """Remove what a power cut left of versions and lines that were never synced."""
+        remove_torn(self._location, self._calls, MANIFEST)
 
     def create(self, rows: pa.Table, stamp: Mapping[str, str]) -> LineHandle:
         """Create the manifest with its first rows and its stamp, in one commit."""

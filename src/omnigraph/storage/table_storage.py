@@ -334,6 +334,10 @@ class TableStorage(Protocol):
         """
         ...
 
+    def remove_torn(self, layout: TableLayout) -> None:
+        """Remove what a power cut left of versions and lines that were never synced."""
+        ...
+
     def delete_fork(self, layout: TableLayout, branch_id: BranchId) -> None:
         """Remove the line of a graph branch; one that is not there is fine.
 

@@ -24,6 +24,7 @@ from omnigraph.storage.lines import Lines
 from omnigraph.storage.links import RowCounts, Then, Writing, chain
 from omnigraph.storage.reading import ScanOptions
 from omnigraph.storage.table_storage import TableStorage as TableStorage
+from omnigraph.storage.torn import remove_torn
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -331,6 +332,10 @@ class TableStore:
     def fork_state(self, layout: TableLayout, branch_id: BranchId) -> ForkState | None:
         """The line of a graph branch as the store has it, if it does."""
         return commits.fork_state(self._lines, layout, branch_id)
+
+    def remove_torn(self, layout: TableLayout) -> None:
+        """Remove what a power cut left of versions and lines that were never synced."""
+        remove_torn(self._writing.location, self._writing.calls, layout.location)
 
     def delete_fork(self, layout: TableLayout, branch_id: BranchId) -> None:
         """Remove the line of a graph branch; one that is not there is fine."""

@@ -1,6 +1,7 @@
 """Two doors to the command line: `call` inside this process, `start` as the installed program."""
 
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
@@ -8,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from omnigraph import Graph
 from omnigraph.cli.main import main
 
 Result = subprocess.CompletedProcess[str]
@@ -58,11 +60,27 @@ def start(tmp_path: Path) -> Callable[..., Result]:
     return run
 
 
+SCHEMA = "node Person {\n  name: String @key\n  age: I32?\n}\n"
+
+
 @pytest.fixture
 def schema(tmp_path: Path) -> Path:
     path = tmp_path / "schema.pg"
-    path.write_text("node Person {\n  name: String @key\n  age: I32?\n}\n", encoding="utf-8")
+    path.write_text(SCHEMA, encoding="utf-8")
     return path
+
+
+@pytest.fixture(scope="session")
+def _empty_graph(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("graphs") / "people.omni"
+    Graph.init(path, schema=SCHEMA, actor="act-maker").close()
+    return path
+
+
+@pytest.fixture
+def graph(tmp_path: Path, _empty_graph: Path) -> Path:
+    """A graph of people without any, at `people.omni` in the folder of the test."""
+    return Path(shutil.copytree(_empty_graph, tmp_path / "people.omni"))
 
 
 @pytest.fixture

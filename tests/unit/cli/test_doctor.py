@@ -54,6 +54,7 @@ def test_a_complete_machine_ends_with_0(call: Door, java_home: str) -> None:
         "Arrow",
         "Hard links",
         "Object store",
+        "Durability",
         "Settings",
     }
     assert {check["status"] for check in checks.values()} == {"ok"}
@@ -63,7 +64,7 @@ def test_a_complete_machine_ends_with_0(call: Door, java_home: str) -> None:
 def test_the_text_has_one_line_for_each_check(start: Door, java_home: str) -> None:
     result = start("doctor", environ={"JAVA_HOME": java_home})
     assert (result.returncode, result.stderr) == (0, "")
-    assert len(result.stdout.splitlines()) == 9
+    assert len(result.stdout.splitlines()) == 10
     assert "ok  Java          17.0.13" in result.stdout
 
 
@@ -139,13 +140,30 @@ def test_a_malformed_setting_is_reported_and_ends_with_1(call: Door, java_home: 
     assert "OMNIGRAPH_LEASE_TTL_MS" in checks["Settings"]["found"]
 
 
-def test_a_config_file_that_nobody_reads_is_a_warning(
-    call: Door, java_home: str, tmp_path: Path
+@pytest.mark.parametrize(
+    ("text", "expected", "found"),
+    [
+        ("operator: {actor: me}", (0, "ok"), "no problem"),
+        ("operatr: {actor: me}", (0, "warning"), "unknown key operatr"),
+        ("spark: {mastr: x}", (0, "warning"), "unknown config key spark.mastr"),
+        ("spark: {cds: [1]}", (1, "invalid"), "spark.cds"),
+        ("profiles: {p: {}}", (1, "invalid"), "profiles.p"),
+        ("a: [", (1, "invalid"), "config.yaml"),
+    ],
+)
+def test_the_operator_config_is_checked(
+    call: Door, java_home: str, tmp_path: Path, text: str, expected: tuple[int, str], found: str
 ) -> None:
-    (tmp_path / "config.yaml").touch()
+    (tmp_path / "config.yaml").write_text(text, encoding="utf-8")
     code, checks = examine(call, JAVA_HOME=java_home, OMNIGRAPH_HOME=str(tmp_path))
-    assert (code, checks["Settings"]["status"]) == (0, "warning")
-    assert "config.yaml" in checks["Settings"]["found"]
+    assert (code, checks["Settings"]["status"]) == expected
+    assert found in checks["Settings"]["found"]
+
+
+def test_commits_that_no_power_failure_survives_are_a_warning(call: Door, java_home: str) -> None:
+    code, checks = examine(call, JAVA_HOME=java_home, OMNIGRAPH_DURABILITY="process")
+    assert (code, checks["Durability"]["status"]) == (0, "warning")
+    assert "OMNIGRAPH_DURABILITY" in checks["Durability"]["remedy"]
 
 
 def test_no_usable_temporary_folder_is_a_warning(

@@ -73,6 +73,13 @@ def test_an_envelope_names_the_error_its_code_and_its_reason() -> None:
     }
 
 
+def test_an_envelope_has_the_detail_object_of_the_contract() -> None:
+    blocked = errors.RecoveryBlocked("run repair", operation_id="01K", table="node:Person")
+    assert envelope_of(blocked)["recovery_required"] == {"operation_id": "01K"}
+    children = errors.BranchHasDescendants("delete b first", branch="a", descendants=["b"])
+    assert envelope_of(children)["branch_descendants"] == {"names": ["b"]}
+
+
 def test_an_envelope_has_no_code_where_the_contract_has_none() -> None:
     assert envelope_of(errors.BranchBusy("busy")) == {"error": "busy", "reason": "branch_busy"}
 
@@ -114,8 +121,8 @@ def test_a_bug_is_reported_as_one_without_a_traceback(fail: Callable[[], object]
 
 def test_a_command_of_a_later_version_is_named_as_such() -> None:
     assert translate(
-        typer.TyperException("No such command 'init'. Did you mean 'lint'?")
-    ).message == ("'init' is not in this version, which has no graphs yet")
+        typer.TyperException("No such command 'load'. Did you mean 'lint'?")
+    ).message == ("'load' is not in this version")
     assert (
         "see 'omnigraph --help'" in translate(typer.TyperException("No such command 'x'.")).message
     )

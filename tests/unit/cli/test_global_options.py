@@ -36,7 +36,6 @@ def test_a_global_option_may_stand_before_or_after_the_command(
     [
         (["lnt"], "'lnt'"),
         (["lint", "--foo"], "--foo"),
-        (["--store", "x", "lint"], "--store"),
         (["lint"], "'--query'"),
         (["version", "extra"], "extra"),
         (["version", "--color", "pink"], "'pink'"),

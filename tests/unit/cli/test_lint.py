@@ -71,12 +71,35 @@ def test_a_schema_that_does_not_compile_gives_one_json_line_with_diagnostics(
     assert {"code", "reason", "message", "span"} <= set(envelope["diagnostics"][0])
 
 
-def test_without_a_schema_the_command_says_that_it_needs_a_graph(call: Door, queries: Path) -> None:
+def test_without_a_schema_and_a_graph_the_command_says_how_to_give_one(
+    call: Door, queries: Path
+) -> None:
     result = call("lint", "--query", queries)
     assert (result.returncode, result.stdout) == (2, "")
-    assert result.stderr == (
-        "error: lint without --schema needs a graph, and none is given; give --schema\n"
-    )
+    assert "--schema FILE" in result.stderr
+    assert "--store URI" in result.stderr
+
+
+@pytest.mark.parametrize(("source", "code"), [(None, 0), (BROKEN, 1)])
+def test_the_schema_may_be_that_of_a_graph(
+    call: Door, graph: Path, queries: Path, source: str | None, code: int
+) -> None:
+    if source is not None:
+        queries.write_text(source, encoding="utf-8")
+    for address in ([graph], ["--store", graph]):
+        result = call("lint", *address, "--query", queries, "--json")
+        assert (result.returncode, result.stderr) == (code, "")
+        report = json.loads(result.stdout)
+        assert report["schema_source"] == {"kind": "graph", "uri": str(graph)}
+        assert report["queries_processed"] == 1
+
+
+def test_a_schema_and_a_graph_together_are_wrong_usage(
+    call: Door, schema: Path, graph: Path, queries: Path
+) -> None:
+    for address in ([graph], ["--store", graph], ["--profile", "p"]):
+        result = call("lint", *address, "--query", queries, "--schema", schema)
+        assert (result.returncode, "both are given" in result.stderr) == (2, True)
 
 
 @pytest.mark.parametrize("option", ["--schema", "--query"])

@@ -51,13 +51,37 @@ def test_data_loss_is_planned_only_when_allowed(call: Door, schema: Path, desire
     assert call(*files).stdout != call(*files, "--allow-data-loss").stdout
 
 
-def test_without_an_accepted_schema_the_command_says_that_it_needs_a_graph(
-    call: Door, schema: Path
+@pytest.mark.parametrize("extra", [[], ["--store", "g"]])
+def test_a_plan_for_a_graph_is_not_in_this_version(
+    call: Door, schema: Path, extra: list[str]
 ) -> None:
-    result = call("schema", "plan", "--schema", schema)
+    result = call("schema", "plan", "--schema", schema, *extra)
     assert (result.returncode, result.stdout) == (2, "")
-    assert "needs a graph" in result.stderr
+    assert "not in this version" in result.stderr
     assert "--from-schema" in result.stderr
+
+
+def test_a_plan_between_files_takes_no_graph(call: Door, schema: Path) -> None:
+    files = ("--schema", schema, "--from-schema", schema)
+    result = call("schema", "plan", *files, "--store", "g")
+    assert (result.returncode, "leave --store out" in result.stderr) == (2, True)
+
+
+@pytest.mark.parametrize("name", ["show", "get"])
+def test_the_schema_of_a_graph_is_printed_as_it_was_accepted(
+    call: Door, graph: Path, schema: Path, name: str
+) -> None:
+    result = call("schema", name, graph)
+    assert (result.returncode, result.stderr) == (0, "")
+    assert result.stdout == schema.read_text(encoding="utf-8")
+    body = json.loads(call("schema", name, graph, "--json").stdout)
+    assert body == {"schema_source": result.stdout}
+
+
+def test_the_schema_at_a_commit_is_the_one_in_force_there(call: Door, graph: Path) -> None:
+    commit = call("commit", "list", graph).stdout.split()[0]
+    at = call("schema", "show", graph, "--at", commit)
+    assert (at.returncode, at.stdout) == (0, call("schema", "show", graph).stdout)
 
 
 @pytest.mark.parametrize("broken", ["--from-schema", "--schema"])

@@ -38,6 +38,8 @@ sys.exit(code)
         ["version", "--json"],
         ["--version"],
         ["lint", "--help"],
+        ["init", "--help"],
+        ["branch", "create", "--help"],
         ["lnt"],
     ],
 )

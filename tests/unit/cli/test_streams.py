@@ -30,6 +30,16 @@ def test_a_closed_pipe_ends_quietly_with_0(closed_pipe: int, words: list[str]) -
     assert (result.returncode, result.stderr) == (0, b"")
 
 
+def test_a_closed_pipe_ends_a_command_on_a_graph_quietly_with_0(
+    closed_pipe: int, graph: Path
+) -> None:
+    result = subprocess.run(
+        [PROGRAM, "snapshot", graph], stdout=closed_pipe, stderr=subprocess.PIPE, check=False
+    )
+    os.close(closed_pipe)
+    assert (result.returncode, result.stderr) == (0, b"")
+
+
 def test_an_error_that_nobody_can_read_keeps_its_exit_code(closed_pipe: int) -> None:
     result = subprocess.run(
         [PROGRAM, "lint"], stdout=subprocess.PIPE, stderr=closed_pipe, check=False

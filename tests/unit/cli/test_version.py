@@ -6,9 +6,7 @@ from subprocess import CompletedProcess
 import pytest
 
 Door = Callable[..., CompletedProcess[str]]
-TEXT = (
-    f"omnigraph {version('omnigraph')}\nstorage format: none (this version has no storage layer)\n"
-)
+TEXT = f"omnigraph {version('omnigraph')}\nstorage format: 1\n"
 
 
 @pytest.mark.parametrize("words", [["version"], ["-v"], ["--version"]])
@@ -17,11 +15,11 @@ def test_every_spelling_prints_both_versions(start: Door, words: list[str]) -> N
     assert (result.returncode, result.stdout, result.stderr) == (0, TEXT, "")
 
 
-def test_json_has_no_storage_format_yet(call: Door) -> None:
+def test_json_has_both_versions(call: Door) -> None:
     result = call("version", "--json")
     assert json.loads(result.stdout) == {
         "version": version("omnigraph"),
-        "storage_format": None,
+        "storage_format": 1,
     }
 
 

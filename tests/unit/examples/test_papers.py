@@ -448,6 +448,14 @@ def test_every_query_has_a_description_and_a_row_in_the_readme(
     assert all(compile_query(catalog, queries, name).stored().description for name in names)
 
 
+def test_the_sample_is_stored_in_one_commit_and_changed_on_a_branch_only(tmp_path: Path) -> None:
+    script = [sys.executable, str(PAPERS / "store.py"), str(tmp_path / "papers.omni")]
+    done = subprocess.run(script, check=True, capture_output=True, encoding="utf-8")
+    counts = dict(re.findall(r"^  (\S.*?) +(\d+) rows$", done.stdout, re.MULTILINE))
+    assert counts["review"] == counts["main, before the load"] == "0"
+    assert int(counts["main"]) == int(counts["edge:Cites"]) > 0
+
+
 def test_quickstart_prints_types_lint_result_and_plan() -> None:
     script = [sys.executable, str(PAPERS / "quickstart.py"), "--query", "citation_chain"]
     done = subprocess.run(script, check=True, capture_output=True, encoding="utf-8")

@@ -1,0 +1,163 @@
+"""Which graph a command acts on, found anew for each call.
+
+The first hit wins: an address on the command line, the profile, the defaults of the operator
+config. Two addresses are an error, and nothing is ever guessed from the working folder.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from omnigraph.cli.global_options import CLUSTER, GRAPH, SERVER, STORE
+from omnigraph.cli.operator_config import Binding, OperatorConfig, read_operator_config
+from omnigraph.errors import UsageError
+
+if TYPE_CHECKING:
+    from omnigraph.api import Graph
+    from omnigraph.cli.session import Session
+    from omnigraph.settings import Settings
+
+URI: Final = "URI"
+URI_OPTION: Final = "--uri"
+_SCHEME: Final = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]*)://")
+_WAYS: Final = (
+    "no graph is addressed; give its {name}, {store} URI, --profile NAME, or set defaults.store in "
+    "the operator config"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """The storage of one graph, and whose writes it will record."""
+
+    uri: str
+    settings: Settings
+    actor: str | None = None
+
+    @property
+    def is_local(self) -> bool:
+        """Whether it is a path or a `file://` address."""
+        scheme = _SCHEME.match(self.uri)
+        return scheme is None or scheme[1].lower() == "file"
+
+    @property
+    def access(self) -> str:
+        """How the graph is reached, for people."""
+        return "direct, local" if self.is_local else "direct, remote"
+
+    def open(self, *, writes: bool = False) -> Graph:
+        """The graph; read-only unless the command writes."""
+        from omnigraph import Graph
+
+        return Graph.open(
+            self.uri,
+            mode="read_write" if writes else "read_only",
+            actor=self.actor,
+            settings=self.settings,
+        )
+
+
+def find_target(session: Session, uri: str | None, *, name: str = URI) -> Target:
+    """The graph to read; `name` says how the command spells its own address.
+
+    Raises:
+        UsageError: no address, more than one, or one that this version cannot use.
+        SettingInvalid: a variable or the operator config is malformed.
+    """
+    settings = session.require_settings()
+    address = _given_address(session, uri, name)
+    if address is None:
+        address = _configured_address(session, _read_config(session, settings), settings, name)
+    return Target(uri=address, settings=settings)
+
+
+def find_write_target(session: Session, uri: str | None, *, name: str = URI) -> Target:
+    """The graph to write, with the actor of the option or of the operator config.
+
+    Raises:
+        UsageError, SettingInvalid: as `find_target`.
+    """
+    settings = session.require_settings()
+    address = _given_address(session, uri, name)
+    config = _read_config(session, settings)
+    if address is None:
+        address = _configured_address(session, config, settings, name)
+    given = session.scope.actor
+    return Target(uri=address, settings=settings, actor=config.actor if given is None else given)
+
+
+def announce_write(session: Session, command: str, target: Target) -> None:
+    """Say where a write goes before it goes there."""
+    session.output.announce(f"omnigraph {command} → {target.uri} ({target.access})")
+
+
+def _read_config(session: Session, settings: Settings) -> OperatorConfig:
+    config = read_operator_config(settings.client.home)
+    for warning in config.warnings:
+        session.output.warn(warning)
+    return config
+
+
+def _given_address(session: Session, uri: str | None, name: str) -> str | None:
+    """The address on the command line, or None if there is none."""
+    options = session.scope.given()
+    given = {name: uri} if uri is not None else {}
+    given |= {option: options[option] for option in (STORE, SERVER, CLUSTER) if option in options}
+    if len(given) > 1:
+        listed = " and ".join(f"{option} {value!r}" for option, value in given.items())
+        raise UsageError(f"more than one address is given: {listed}; give one of them")
+    for option in (SERVER, CLUSTER):
+        if option in given:
+            raise UsageError(f"{option} is not in this version; give {STORE} URI instead")
+    address = next(iter(given.values()), None)
+    if address is not None:
+        _require_storage(address, next(iter(given)))
+    if session.scope.graph is not None:
+        raise UsageError(
+            f"{GRAPH} picks a graph of a server or a cluster, and a store is one graph; leave it "
+            "out (servers and clusters are not in this version)"
+        )
+    return address
+
+
+def _configured_address(
+    session: Session, config: OperatorConfig, settings: Settings, name: str
+) -> str:
+    profile = session.scope.profile or settings.client.profile
+    if profile is not None:
+        return _store_of(_profile(config, profile), f"profile {profile!r}")
+    if config.defaults != Binding():
+        return _store_of(config.defaults, "defaults of the operator config")
+    raise UsageError(_WAYS.format(name=name, store=STORE))
+
+
+def _profile(config: OperatorConfig, name: str) -> Binding:
+    found = config.profiles.get(name)
+    if found is None:
+        listed = ", ".join(sorted(config.profiles)) or "it has none"
+        raise UsageError(f"there is no profile {name!r} in the operator config ({listed})")
+    return found
+
+
+def _store_of(binding: Binding, origin: str) -> str:
+    for kind, value in (("server", binding.server), ("cluster", binding.cluster)):
+        if value is not None:
+            raise UsageError(
+                f"{origin}: the {kind} {value!r} is not usable, {kind}s are not in this version; "
+                f"give {STORE} URI instead"
+            )
+    if binding.store is None:
+        raise UsageError(f"{origin}: no store is set; give {STORE} URI")
+    _require_storage(binding.store, origin)
+    return binding.store
+
+
+def _require_storage(address: str, origin: str) -> None:
+    scheme = _SCHEME.match(address)
+    if scheme is not None and scheme[1].lower() in ("http", "https"):
+        raise UsageError(
+            f"{origin}: {address!r} is a server, not storage; servers are addressed with "
+            f"{SERVER} {address}, which is not in this version: give a path, file:// or s3://"
+        )

@@ -1,0 +1,66 @@
+"""Results as JSON: the bodies of the HTTP contract, so that a program reads one shape.
+
+What only an embedded graph can tell stays out of them; fields may be added, never changed.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from omnigraph.graph.commit_graph import Commit
+    from omnigraph.graph.snapshot import Snapshot, SnapshotTable
+
+_COMMIT_FIELDS: Final = (
+    "graph_commit_id",
+    "graph_branch",
+    "graph_manifest_version",
+    "parent_commit_id",
+    "merged_parent_commit_id",
+    "actor_id",
+    "created_at",
+    "kind",
+    "operation_id",
+)
+_DATASET_FIELDS: Final = (
+    "dataset_path",
+    "published_dataset_version",
+    "native_dataset_branch",
+    "entity_count",
+)
+
+
+def commit_body(commit: Commit) -> dict[str, object]:
+    """A commit; `recovered` is there only when a recovery published it for its writer."""
+    body: dict[str, object] = {name: getattr(commit, name) for name in _COMMIT_FIELDS}
+    return body | ({"recovered": True} if commit.recovered else {})
+
+
+def snapshot_body(snapshot: Snapshot, branch: str) -> dict[str, object]:
+    """The tables of a branch's head."""
+    return {
+        "graph_branch": branch,
+        "graph_manifest_version": snapshot.seq,
+        "internal_schema_version": snapshot.internal_schema_version,
+        "datasets": [_dataset_body(table) for table in snapshot.tables],
+    }
+
+
+def show_time(time_us: int) -> str:
+    """Microseconds since the epoch for people, to the second."""
+    seconds = datetime.fromtimestamp(time_us // 1_000_000, UTC)
+    return seconds.isoformat().replace("+00:00", "Z")
+
+
+def split_table_key(table: SnapshotTable) -> tuple[str, str]:
+    """`node` or `edge`, and the name of the type."""
+    kind, _, name = table.table_key.partition(":")
+    return kind, name
+
+
+def _dataset_body(table: SnapshotTable) -> dict[str, object]:
+    kind, name = split_table_key(table)
+    return {"entity_kind": kind, "type_name": name} | {
+        field: getattr(table, field) for field in _DATASET_FIELDS
+    }

@@ -1,0 +1,145 @@
+"""`omnigraph commit`: the history of a graph."""
+
+import sys
+from collections.abc import Sequence
+from typing import Annotated, Final
+
+import typer
+
+from omnigraph.cli import exit_codes
+from omnigraph.cli.options import BranchOption, JsonOption, LimitOption, UriArgument, UriOption
+from omnigraph.cli.session import begin_command
+from omnigraph.errors import UsageError
+
+_LIST_HELP = """List the commits of a branch, newest first.
+
+\b
+Example:
+  omnigraph commit list papers.omni --limit 10
+
+Everything that the branch's head reaches, through merges too. With --limit the last line on stderr
+tells the --page-token of the next page; with --json it is next_cursor.
+"""
+_SHOW_HELP = """Show one commit of any live branch.
+
+\b
+Example:
+  omnigraph commit show --uri papers.omni $(omnigraph commit list papers.omni --limit 1 | cut -c-26)
+
+The id is what `commit list` shows first in a line.
+"""
+_FILTERS: Final = ("actor", "kind", "operation")
+
+
+def register(app: typer.Typer) -> None:
+    """Add the group `commit`."""
+    group = typer.Typer(rich_markup_mode=None, help="Look at the history.")
+    group.command("list", help=_LIST_HELP)(list_)
+    group.command("show", help=_SHOW_HELP)(show)
+    app.add_typer(group, name="commit")
+
+
+def list_(
+    context: typer.Context,
+    uri: UriArgument = None,
+    *,
+    branch: BranchOption = "main",
+    filters: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--filter",
+            metavar="KEY=VALUE",
+            help="Only commits with this actor, kind or operation; repeat for more keys.",
+        ),
+    ] = None,
+    limit: LimitOption = None,
+    page_token: Annotated[
+        str | None, typer.Option(metavar="TOKEN", help="Go on where a page ended.")
+    ] = None,
+    as_json: JsonOption = False,
+) -> int:
+    """Print a page of the history, or all of it."""
+    session = begin_command(context)
+    wanted = parse_filters(filters or ())
+
+    from omnigraph.cli.addressing import find_target
+    from omnigraph.cli.bodies import commit_body, show_time
+
+    with find_target(session, uri).open() as graph:
+        page = graph.commits.list(
+            branch=branch, limit=limit or sys.maxsize, cursor=page_token, **wanted
+        )
+    if as_json:
+        token = {} if page.next_cursor is None else {"next_cursor": page.next_cursor}
+        session.output.write_json({"commits": [commit_body(each) for each in page], **token})
+        return exit_codes.OK
+    session.output.write_table(
+        ("commit", "version", "kind", "branch", "actor", "made at"),
+        [
+            (
+                each.graph_commit_id,
+                str(each.graph_manifest_version),
+                f"{each.kind} (recovered)" if each.recovered else each.kind,
+                each.graph_branch,
+                each.actor_id or "-",
+                show_time(each.created_at),
+            )
+            for each in page
+        ],
+    )
+    if page.next_cursor is not None:
+        session.output.announce(f"more: --page-token {page.next_cursor}")
+    return exit_codes.OK
+
+
+def show(
+    context: typer.Context,
+    commit: Annotated[str, typer.Argument(metavar="ID", help="The id of the commit.")],
+    *,
+    uri: UriOption = None,
+    as_json: JsonOption = False,
+) -> int:
+    """Print one commit."""
+    session = begin_command(context)
+
+    from omnigraph.cli.addressing import URI_OPTION, find_target
+    from omnigraph.cli.bodies import commit_body, show_time
+
+    with find_target(session, uri, name=URI_OPTION).open() as graph:
+        found = graph.commits.get(commit)
+    if as_json:
+        session.output.write_json(commit_body(found))
+        return exit_codes.OK
+    session.output.write_facts(
+        {
+            "commit": found.graph_commit_id,
+            "kind": found.kind,
+            "branch": found.graph_branch,
+            "version": found.graph_manifest_version,
+            "parent": found.parent_commit_id,
+            "merged parent": found.merged_parent_commit_id,
+            "actor": found.actor_id,
+            "made at": show_time(found.created_at),
+            "operation": found.operation_id,
+            "schema": found.schema_hash,
+        }
+    )
+    return exit_codes.OK
+
+
+def parse_filters(given: Sequence[str]) -> dict[str, str]:
+    """What `--filter` asks for, by key.
+
+    Raises:
+        UsageError: a filter is malformed, its key is unknown, or a key comes twice.
+    """
+    wanted: dict[str, str] = {}
+    for text in given:
+        key, equals, value = text.partition("=")
+        if not equals or not value or key not in _FILTERS:
+            forms = ", ".join(f"{name}=VALUE" for name in _FILTERS)
+            raise UsageError(f"--filter {text!r} is none of {forms}")
+        if key in wanted:
+            raise UsageError(f"--filter {key}=… is given twice; give each key once")
+        wanted[key] = value
+    return wanted

@@ -1,0 +1,117 @@
+"""The global options of one call, and which commands can use them.
+
+An option that a command cannot use is an error, never ignored. `RULES` has one row for each
+command; a command without a row cannot run.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final
+
+from omnigraph.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+STORE: Final = "--store"
+SERVER: Final = "--server"
+CLUSTER: Final = "--cluster"
+GRAPH: Final = "--graph"
+PROFILE: Final = "--profile"
+AS: Final = "--as"
+
+
+class CommandClass(StrEnum):
+    """What a command needs; the value completes the sentence "it is …"."""
+
+    ANY = "a graph command"
+    DIRECT = "a direct command, which needs the storage of the graph"
+    LOCAL = "a local command, which acts on no graph"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scope:
+    """The options that say where a command acts and in whose name, as they were given."""
+
+    store: str | None = None
+    server: str | None = None
+    cluster: str | None = None
+    graph: str | None = None
+    profile: str | None = None
+    actor: str | None = None
+
+    def given(self) -> dict[str, str]:
+        """Option to value, for those that were given."""
+        options = {
+            STORE: self.store,
+            SERVER: self.server,
+            CLUSTER: self.cluster,
+            GRAPH: self.graph,
+            PROFILE: self.profile,
+            AS: self.actor,
+        }
+        return {name: value for name, value in options.items() if value is not None}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommandRule:
+    """The class of a command, and the global options that it can use."""
+
+    kind: CommandClass
+    takes: frozenset[str] = frozenset()
+
+
+_READ: Final = CommandRule(kind=CommandClass.ANY, takes=frozenset({STORE, SERVER, GRAPH, PROFILE}))
+_WRITE: Final = CommandRule(kind=CommandClass.ANY, takes=_READ.takes | {AS})
+_DIRECT: Final = CommandRule(kind=CommandClass.DIRECT, takes=frozenset({STORE, PROFILE}))
+_LINT: Final = CommandRule(kind=CommandClass.DIRECT, takes=_DIRECT.takes | {CLUSTER, GRAPH})
+_LOCAL: Final = CommandRule(kind=CommandClass.LOCAL)
+
+RULES: Final[Mapping[str, CommandRule]] = {
+    "init": CommandRule(kind=CommandClass.DIRECT),
+    "snapshot": _READ,
+    "branch create": _WRITE,
+    "branch list": _READ,
+    "branch delete": _WRITE,
+    "commit list": _READ,
+    "commit show": _READ,
+    "recovery list": _DIRECT,
+    "schema show": _READ,
+    "schema get": _READ,
+    "schema plan": _DIRECT,
+    "lint": _LINT,
+    "check": _LINT,
+    "query lint": _LINT,
+    "query check": _LINT,
+    "version": _LOCAL,
+    "doctor": _LOCAL,
+}
+
+
+def refuse_unusable(command: str, scope: Scope) -> None:
+    """Refuse the first global option that the command cannot use.
+
+    Raises:
+        UsageError: with the command's class, the option, and what to pass instead.
+    """
+    rule = RULES[command]
+    for option in scope.given():
+        if option not in rule.takes:
+            raise UsageError(
+                f"{command!r} takes no {option}: it is {rule.kind}; {_instead(command, option)}"
+            )
+
+
+def _instead(command: str, option: str) -> str:
+    rule = RULES[command]
+    if option == AS:
+        if command == "init":
+            return "set operator.actor in the operator config instead"
+        return "it writes nothing in anybody's name, leave the option out"
+    if rule.kind is CommandClass.LOCAL:
+        return "leave the option out"
+    if command == "init":
+        return "give the URI of the new graph as the argument"
+    return f"give {STORE} URI instead"

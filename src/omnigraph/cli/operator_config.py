@@ -1,0 +1,186 @@
+"""`config.yaml` of the operator: who acts, and where commands go that name no graph.
+
+One person's file in the folder of `OMNIGRAPH_HOME`; no file means no defaults. It is checked as a
+whole when it is read: a value of the wrong shape and a scope that contradicts itself are errors
+that name the key, a key that nobody knows is a warning. It holds no secrets.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from omnigraph.errors import SettingInvalid
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Sequence
+    from pathlib import Path
+
+    # Any: what a YAML file holds; the readers below are where its shape is checked.
+    Section = Mapping[str, Any]
+
+_MAX_BYTES: Final = 1 << 20
+_BINDINGS: Final = ("server", "cluster", "store")
+_SECTIONS: Final[Mapping[str, Sequence[str]]] = {
+    "operator": ("actor",),
+    "defaults": (
+        *("server", "store", "default_graph", "output"),
+        *("table_max_column_width", "table_cell_layout"),
+    ),
+}
+_NAMED_SECTIONS: Final[Mapping[str, Sequence[str]]] = {
+    "servers": ("url",),
+    "clusters": ("root",),
+    "profiles": (*_BINDINGS, "default_graph"),
+    "aliases": ("server", "graph", "query", "args", "params", "format"),
+}
+_SETTINGS: Final = ("spark", "pipeline")
+_KEYS: Final = (*_SECTIONS, *_NAMED_SECTIONS, *_SETTINGS)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Binding:
+    """Where a profile or the defaults lead: exactly one of the three, or nowhere."""
+
+    server: str | None = None
+    cluster: str | None = None
+    store: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OperatorConfig:
+    """What the file says that the command line uses, and what to warn of."""
+
+    actor: str | None = None
+    defaults: Binding = Binding()
+    profiles: Mapping[str, Binding] = field(default_factory=dict)
+    settings: Mapping[str, object] = field(default_factory=dict)
+    """The sections `spark:` and `pipeline:`, as `load_settings` takes them."""
+
+    warnings: tuple[str, ...] = ()
+
+
+def read_operator_config(home: Path | None) -> OperatorConfig:
+    """The operator's file; without one, a config that says nothing.
+
+    Raises:
+        SettingInvalid: the file cannot be read, or a key of it is wrong.
+    """
+    if home is None:
+        return OperatorConfig()
+    path = home / "config.yaml"
+    try:
+        with path.open("rb") as file:
+            data = file.read(_MAX_BYTES + 1)
+    except FileNotFoundError:
+        return OperatorConfig()
+    except OSError as error:
+        raise _invalid(path, f"cannot be read ({error.strerror})") from error
+    if len(data) > _MAX_BYTES:
+        raise _invalid(path, f"is larger than {_MAX_BYTES:,} bytes")
+    try:
+        return _interpret(_parse(data))
+    except SettingInvalid as error:
+        raise _invalid(path, error.message) from error
+
+
+def _parse(data: bytes) -> Section:
+    import msgspec
+
+    try:
+        content = msgspec.yaml.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise SettingInvalid(f"is not YAML: {' '.join(str(error).split())}") from error
+    return _section({"the file": content}, "the file")
+
+
+def _interpret(content: Section) -> OperatorConfig:
+    sections = {name: _section(content, name) for name in _SECTIONS}
+    named = {
+        name: {str(key): _section(entries, key, within=name) for key in entries}
+        for name in _NAMED_SECTIONS
+        for entries in [_section(content, name)]
+    }
+    servers = named["servers"].keys()
+    for kind in ("profiles", "aliases"):
+        for name, entry in named[kind].items():
+            _require_known_server(f"{kind}.{name}", entry, servers)
+    return OperatorConfig(
+        actor=_text(sections["operator"], "actor", within="operator"),
+        defaults=_defaults(sections["defaults"]),
+        profiles={name: _profile(name, entry) for name, entry in named["profiles"].items()},
+        settings={name: content[name] for name in _SETTINGS if name in content},
+        warnings=tuple(_unknown_keys(content, sections, named)),
+    )
+
+
+def _defaults(section: Section) -> Binding:
+    store, server = (_text(section, key, within="defaults") for key in ("store", "server"))
+    for other, value in (("server", server), ("default_graph", section.get("default_graph"))):
+        if store is not None and value is not None:
+            raise SettingInvalid(f"defaults has both store and {other}; keep one of them")
+    return Binding(server=server, store=store)
+
+
+def _profile(name: str, entry: Section) -> Binding:
+    given = [key for key in _BINDINGS if entry.get(key) is not None]
+    if len(given) != 1:
+        found = " and ".join(given) or "none"
+        raise SettingInvalid(
+            f"profiles.{name} must bind exactly one of {', '.join(_BINDINGS)}, and binds {found}"
+        )
+    return Binding(**{given[0]: _text(entry, given[0], within=f"profiles.{name}")})
+
+
+def _require_known_server(within: str, entry: Section, known: Collection[str]) -> None:
+    name = _text(entry, "server", within=within)
+    # A literal address needs no entry.
+    if name is not None and "://" not in name and name not in known:
+        listed = ", ".join(known) or "none"
+        raise SettingInvalid(f"{within}.server: {name!r} is not under servers ({listed})")
+
+
+def _section(parent: Section, key: str, *, within: str = "") -> Section:
+    value = parent.get(key)
+    if value is None:
+        return {}
+    if not isinstance(value, Mapping):
+        raise SettingInvalid(f"{_dotted(within, key)}: expected keys and values, not {value!r:.60}")
+    return value
+
+
+def _text(section: Section, key: str, *, within: str = "") -> str | None:
+    value = section.get(key)
+    if value is not None and not (isinstance(value, str) and value.strip()):
+        raise SettingInvalid(f"{_dotted(within, key)}: expected a text, not {value!r:.60}")
+    return value
+
+
+def _dotted(within: str, key: object) -> str:
+    return f"{within}.{key}" if within else str(key)
+
+
+def _unknown_keys(
+    content: Section, sections: Mapping[str, Section], named: Mapping[str, Mapping[str, Section]]
+) -> Iterator[str]:
+    levels: list[tuple[str, Section, Sequence[str]]] = [("", content, _KEYS)]
+    levels += [(name, entry, _SECTIONS[name]) for name, entry in sections.items()]
+    levels += [
+        (f"{kind}.{name}", entry, _NAMED_SECTIONS[kind])
+        for kind, entries in named.items()
+        for name, entry in entries.items()
+    ]
+    for within, entry, known in levels:
+        for key in entry:
+            if key not in known:
+                nearest = difflib.get_close_matches(str(key), known, n=1, cutoff=0.0)[0]
+                yield (
+                    f"unknown key {_dotted(within, key)} of the operator config is ignored; "
+                    f"the nearest is {nearest}"
+                )
+
+
+def _invalid(path: Path, what: str) -> SettingInvalid:
+    return SettingInvalid(f"operator config {str(path)!r}: {what}", name=str(path))

@@ -1,0 +1,67 @@
+"""`omnigraph recovery`: how interrupted writes were settled."""
+
+import sys
+
+import typer
+
+from omnigraph.cli import exit_codes
+from omnigraph.cli.options import AnyBranchOption, JsonOption, LimitOption, UriArgument
+from omnigraph.cli.session import begin_command
+
+_LIST_HELP = """List the recoveries of a branch with their outcome, newest first.
+
+\b
+Example:
+  omnigraph recovery list papers.omni
+
+A recovery settles a write whose process died: it finishes the write, or restores what was before.
+"""
+
+
+def register(app: typer.Typer) -> None:
+    """Add the group `recovery`."""
+    group = typer.Typer(rich_markup_mode=None, help="Look at what recoveries did.")
+    # A callback keeps the name of the only command in the command line.
+    group.callback()(_group)
+    group.command("list", help=_LIST_HELP)(list_)
+    app.add_typer(group, name="recovery")
+
+
+def list_(
+    context: typer.Context,
+    uri: UriArgument = None,
+    *,
+    branch: AnyBranchOption = None,
+    limit: LimitOption = None,
+    as_json: JsonOption = False,
+) -> int:
+    """Print what recoveries did on the branch, or on all."""
+    session = begin_command(context)
+
+    from omnigraph.cli.addressing import find_target
+    from omnigraph.cli.bodies import show_time
+
+    with find_target(session, uri).open() as graph:
+        found = graph.maintenance.recoveries(branch=branch, limit=limit or sys.maxsize)
+    if as_json:
+        session.output.write_json({"recoveries": [each.to_dict() for each in found]})
+        return exit_codes.OK
+    session.output.write_table(
+        ("operation", "outcome", "write", "for", "settled at", "commit"),
+        [
+            (
+                each.operation_id,
+                each.recovery_kind,
+                each.writer_kind,
+                each.recovery_for_actor or "-",
+                show_time(each.recovered_at),
+                each.graph_commit_id or "-",
+            )
+            for each in found
+        ],
+    )
+    return exit_codes.OK
+
+
+def _group() -> None:
+    """Nothing to do before a command of the group."""

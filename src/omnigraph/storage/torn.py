@@ -1,0 +1,73 @@
+"""What a power cut leaves of files that were never synced: names without their content.
+
+A version that was acknowledged is synced first, so a version file that does not end as Lance ends
+it, or a ref that is no JSON, belongs to a write that nobody was told of. On a running machine no
+reader can see one: Lance writes a file completely before it gets its name. Only local disks can
+hold such files, and only a process that may write sets them aside, under a name that Lance does not
+read: if it was damage after all, nothing is lost.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    from omnigraph.storage.calls import StoreCalls
+    from omnigraph.storage.location import GraphLocation
+
+log = logging.getLogger(__name__)
+
+_LANCE_END: Final = b"LANC"
+
+
+def remove_torn(location: GraphLocation, calls: StoreCalls, dataset: str) -> None:
+    """Set aside torn versions at the end of every line of a dataset, and torn refs."""
+    folder = location.path(dataset)
+    if not location.is_local or not folder.is_dir():
+        return
+    with calls.making("remove_torn", dataset):
+        for line in (folder, *sorted(folder.glob("tree/*"))):
+            _set_aside(_torn_versions(line))
+        _set_aside(path for path in folder.glob("_refs/branches/*.json") if not _is_json(path))
+
+
+def _torn_versions(line: Path) -> list[Path]:
+    """Newest versions that are not whole; Lance counts their names down.
+
+    A line without any whole version is not what a power cut leaves: none is torn then, all is
+    damaged.
+    """
+    found: list[Path] = []
+    for path in sorted(line.glob("_versions/*.manifest")):
+        if _is_whole(path):
+            return found
+        found.append(path)
+    return []
+
+
+def _is_whole(path: Path) -> bool:
+    with path.open("rb") as file:
+        if file.seek(0, os.SEEK_END) < len(_LANCE_END):
+            return False
+        file.seek(-len(_LANCE_END), os.SEEK_END)
+        return file.read() == _LANCE_END
+
+
+def _is_json(path: Path) -> bool:
+    try:
+        json.loads(path.read_bytes())
+    except ValueError:
+        return False
+    return True
+
+
+def _set_aside(paths: Iterable[Path]) -> None:
+    for path in paths:
+        log.warning("set a torn file aside", extra={"path": path.name})
+        path.rename(path.with_name(f"{path.name}.torn"))

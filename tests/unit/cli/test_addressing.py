@@ -1,0 +1,127 @@
+"""Which graph a command finds: addresses on the command line, profiles, defaults."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from subprocess import CompletedProcess
+
+import pytest
+
+Door = Callable[..., CompletedProcess[str]]
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Path:
+    path = tmp_path / ".omnigraph" / "config.yaml"
+    path.parent.mkdir()
+    return path
+
+
+def finds(result: CompletedProcess[str]) -> bool:
+    assert result.stderr == ""
+    return result.returncode == 0 and '"graph_branch": "main"' in result.stdout
+
+
+def refused(result: CompletedProcess[str]) -> str:
+    assert (result.returncode, result.stdout, result.stderr.count("\n")) == (2, "", 1)
+    return result.stderr
+
+
+def test_every_kind_of_address_on_the_command_line_works(call: Door, graph: Path) -> None:
+    for words in (
+        ["snapshot", graph],
+        ["snapshot", graph.as_uri()],
+        ["snapshot", "--store", graph],
+        [f"--store={graph}", "snapshot"],
+    ):
+        assert finds(call(*words, "--json"))
+
+
+def test_two_addresses_are_an_error_that_names_both(call: Door, graph: Path) -> None:
+    error = refused(call("snapshot", graph, "--store", "other"))
+    assert str(graph) in error
+    assert "--store 'other'" in error
+    assert "--uri 'a'" in refused(call("branch", "list", "--uri", "a", "--store", "b"))
+    assert "--server 'b'" in refused(call("snapshot", "a", "--server", "b"))
+
+
+def test_no_address_lists_the_ways_to_give_one(call: Door) -> None:
+    error = refused(call("snapshot"))
+    for way in ("URI", "--store", "--profile", "defaults.store"):
+        assert way in error
+    assert "--uri" in refused(call("branch", "list"))
+
+
+@pytest.mark.parametrize("words", [["snapshot", "HTTP://h/x"], ["--store=https://h", "snapshot"]])
+def test_a_server_where_storage_belongs_points_at_the_option(call: Door, words: list[str]) -> None:
+    assert "--server" in refused(call(*words))
+
+
+@pytest.mark.parametrize("option", ["--server", "--cluster"])
+def test_what_this_version_lacks_is_said(call: Door, option: str) -> None:
+    command = "snapshot" if option == "--server" else "lint"
+    words = ["--query", "q.gq"] if command == "lint" else []
+    error = refused(call(command, *words, option, "prod"))
+    assert f"{option} is not in this version" in error
+    assert "--store" in error
+
+
+def test_a_store_is_one_graph(call: Door, graph: Path) -> None:
+    assert "a store is one graph" in refused(call("snapshot", graph, "--graph", "x"))
+
+
+def test_the_defaults_are_used_when_nothing_is_given(call: Door, graph: Path, config: Path) -> None:
+    config.write_text(json.dumps({"defaults": {"store": str(graph)}}), encoding="utf-8")
+    assert finds(call("snapshot", "--json"))
+
+
+def test_a_profile_comes_before_the_defaults_and_after_an_address(
+    call: Door, graph: Path, config: Path
+) -> None:
+    content = {
+        "defaults": {"store": "nowhere"},
+        "profiles": {"people": {"store": str(graph)}, "gone": {"store": "nowhere"}},
+    }
+    config.write_text(json.dumps(content), encoding="utf-8")
+    assert finds(call("snapshot", "--profile", "people", "--json"))
+    assert finds(call("snapshot", "--json", environ={"OMNIGRAPH_PROFILE": "people"}))
+    assert finds(
+        call("--profile=people", "snapshot", "--json", environ={"OMNIGRAPH_PROFILE": "gone"})
+    )
+    assert finds(call("snapshot", graph, "--json", environ={"OMNIGRAPH_PROFILE": "gone"}))
+
+
+def test_a_profile_that_leads_elsewhere_is_explained(call: Door, config: Path) -> None:
+    content = {
+        "servers": {"prod": {"url": "https://h"}},
+        "defaults": {"server": "prod"},
+        "profiles": {"a": {"server": "prod"}, "b": {"cluster": "c"}, "c": {"store": "http://h"}},
+    }
+    config.write_text(json.dumps(content), encoding="utf-8")
+    assert "servers are not in this version" in refused(call("snapshot"))
+    assert "the server 'prod'" in refused(call("snapshot", "--profile", "a"))
+    assert "the cluster 'c'" in refused(call("snapshot", "--profile", "b"))
+    assert "is a server, not storage" in refused(call("snapshot", "--profile", "c"))
+    assert "(a, b, c)" in refused(call("snapshot", "--profile", "d"))
+
+
+def test_the_actor_is_the_option_or_the_operator(call: Door, graph: Path, config: Path) -> None:
+    config.write_text("operator: {actor: act-me}", encoding="utf-8")
+    made = [
+        json.loads(call("branch", "create", name, "--uri", graph, "--json", *words).stdout)
+        for name, words in (("a", []), ("b", ["--as", "act-other"]))
+    ]
+    assert [body["actor_id"] for body in made] == ["act-me", "act-other"]
+
+
+@pytest.mark.parametrize("actor", ["", "omnigraph:me"])
+def test_an_actor_that_nobody_may_be_is_refused(call: Door, graph: Path, actor: str) -> None:
+    result = call("branch", "create", "a", "--uri", graph, "--as", actor, "--json")
+    assert (result.returncode, json.loads(result.stderr)["reason"]) == (1, "invalid_argument")
+
+
+def test_a_read_with_an_address_needs_no_config(call: Door, graph: Path, config: Path) -> None:
+    config.write_text("defaults: [", encoding="utf-8")
+    assert finds(call("snapshot", graph, "--json"))
+    result = call("branch", "create", "a", "--uri", graph)
+    assert (result.returncode, str(config) in result.stderr) == (2, True)

@@ -1,0 +1,103 @@
+from pathlib import Path
+
+import pytest
+
+from omnigraph.cli.operator_config import Binding, OperatorConfig, read_operator_config
+from omnigraph.errors import SettingInvalid
+
+COMPLETE = """
+operator: { actor: act-me }
+servers:  { prod: { url: https://graph.example.com } }
+clusters: { brain: { root: s3://acme/clusters/brain } }
+defaults: { server: prod, default_graph: knowledge, output: table, table_max_column_width: 80 }
+profiles:
+  staging:     { server: prod, default_graph: knowledge }
+  literal:     { server: "https://other.example.com" }
+  brain-admin: { cluster: brain, default_graph: knowledge }
+  scratch:     { store: ./scratch.omni }
+aliases:
+  triage: { server: prod, graph: knowledge, query: weekly, args: [since], params: { limit: 20 } }
+spark: { master: "local[2]" }
+pipeline:
+"""
+
+
+def read(folder: Path, text: str | bytes) -> OperatorConfig:
+    data = text if isinstance(text, bytes) else text.encode()
+    (folder / "config.yaml").write_bytes(data)
+    return read_operator_config(folder)
+
+
+def test_the_example_of_the_contract_is_read_without_a_warning(tmp_path: Path) -> None:
+    assert read(tmp_path, COMPLETE) == OperatorConfig(
+        actor="act-me",
+        defaults=Binding(server="prod"),
+        profiles={
+            "staging": Binding(server="prod"),
+            "literal": Binding(server="https://other.example.com"),
+            "brain-admin": Binding(cluster="brain"),
+            "scratch": Binding(store="./scratch.omni"),
+        },
+        settings={"spark": {"master": "local[2]"}, "pipeline": None},
+    )
+
+
+@pytest.mark.parametrize("text", ["", "# nothing\n", "operator:\nprofiles: {}\n"])
+def test_a_file_that_says_nothing_is_as_good_as_none(tmp_path: Path, text: str) -> None:
+    assert read(tmp_path, text) == OperatorConfig()
+    assert read_operator_config(tmp_path / "gone") == read_operator_config(None) == OperatorConfig()
+
+
+@pytest.mark.parametrize(
+    ("text", "key", "nearest"),
+    [
+        ("default: {store: x}", "default", "defaults"),
+        ("defaults: {stroe: x}", "defaults.stroe", "store"),
+        ("profiles: {p: {store: x, graf: y}}", "profiles.p.graf", "default_graph"),
+        ("operator: {1: 2}", "operator.1", "actor"),
+    ],
+)
+def test_an_unknown_key_is_a_warning_with_the_nearest(
+    tmp_path: Path, text: str, key: str, nearest: str
+) -> None:
+    [warning] = read(tmp_path, text).warnings
+    assert f"unknown key {key} " in warning
+    assert warning.endswith(f"the nearest is {nearest}")
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ("defaults: {server: a, store: b}", "both store and server"),
+        ("defaults: {store: b, default_graph: g}", "both store and default_graph"),
+        ("profiles: {p: {}}", "profiles.p must bind exactly one"),
+        ("profiles: {p: {store: a, cluster: b}}", "binds cluster and store"),
+        ("profiles: {p: {server: x}}", "profiles.p.server: 'x'"),
+        ("aliases: {a: {server: x, query: q}}", "aliases.a.server: 'x'"),
+        ("operator: {actor: [a]}", "operator.actor: expected a text"),
+        ("operator: {actor: 2024-01-01}", "operator.actor: expected a text"),
+        ("operator: {actor: ' '}", "operator.actor: expected a text"),
+        ("profiles: [a]", "profiles: expected keys"),
+        ("profiles: {p: a}", "profiles.p: expected keys"),
+        ("- a", "the file: expected keys"),
+        ("a: [", "is not YAML"),
+        ("[" * 5_000, "is not YAML"),
+        (b"a: \xff", "is not YAML"),
+        (b"a: \x00", "is not YAML"),
+        (b"#" * (1 << 20) + b"#", "larger than"),
+    ],
+)
+def test_what_is_wrong_is_named_with_the_file(
+    tmp_path: Path, text: str | bytes, named: str
+) -> None:
+    with pytest.raises(SettingInvalid) as caught:
+        read(tmp_path, text)
+    assert caught.value.message.startswith(f"operator config '{tmp_path}/config.yaml': ")
+    assert named in caught.value.message
+    assert "\n" not in caught.value.message
+
+
+def test_a_folder_in_its_place_is_named(tmp_path: Path) -> None:
+    (tmp_path / "config.yaml").mkdir()
+    with pytest.raises(SettingInvalid, match="cannot be read"):
+        read_operator_config(tmp_path)
