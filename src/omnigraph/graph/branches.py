@@ -92,6 +92,7 @@ class Branches:
         """
         wanted = parse_branch_name(name)
         graph = self._graph
+        self._require_absent(wanted, graph.lines.read(MAIN_BRANCH_ID))
         graph.branch_id(from_)
         with graph.leases.holding(SCHEMA_SCOPE):
             self._require_absent(wanted, graph.lines.read(MAIN_BRANCH_ID))

@@ -465,7 +465,7 @@ def _first_receipt(request: WriteRequest, line: ManifestLine) -> CommitRow | Non
     """
     if request.idempotency_key is None:
         return None
-    found = line.commit_of_key(request.idempotency_key)
+    found = line.commit_of_key(request.idempotency_key, request.branch)
     if found is None or found.request_digest == request.request_digest:
         return found
     raise IdempotencyKeyReused(

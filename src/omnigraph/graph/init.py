@@ -120,6 +120,7 @@ def _create_manifest(storage: GraphStorage, rows: list[Row], stamp: Stamp) -> No
             raise
         if decode_stamp(storage.manifest.stamp(handle)).claim_id != stamp.claim_id:
             raise _exists(storage) from None
+        storage.manifest.sync(handle)
 
 
 def _first_rows(

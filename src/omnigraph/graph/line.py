@@ -137,8 +137,11 @@ class ManifestLine:
         """Every commit of the line, copied ones included, in no order."""
         return map(decode_commit, self._of(RowKind.GRAPH_COMMIT))
 
-    def commit_of_key(self, idempotency_key: str) -> CommitRow | None:
-        """The newest of the last 10,000 commits that was sent with this idempotency key."""
+    def commit_of_key(self, idempotency_key: str, branch: str) -> CommitRow | None:
+        """The newest of the last 10,000 commits that was sent to the branch with this key.
+
+        What the branch inherited was sent to another one.
+        """
         after = self.head.seq - IDEMPOTENCY_WINDOW
         spelled = json.dumps({"idempotency_key": idempotency_key}, separators=(",", ":"))[1:-1]
         candidates = self._rows.filter(
@@ -150,7 +153,11 @@ class ManifestLine:
             )
         )
         found = [decode_commit(raw) for raw in candidates.to_pylist()]
-        matching = [each for each in found if each.idempotency_key == idempotency_key]
+        matching = [
+            each
+            for each in found
+            if (each.idempotency_key, each.authored_branch) == (idempotency_key, branch)
+        ]
         return max(matching, key=lambda each: each.seq, default=None)
 
     def commit_table(self) -> pa.Table:

@@ -84,7 +84,7 @@ class ManifestBatchPublisher:
         for attempt in range(PUBLISHER_RETRY_BUDGET):
             settled = line.commit(intent.commit_id)
             if settled is not None:
-                return AlreadyPublished(commit=settled, line=line)
+                return self._already(settled, line)
             judge(intent, line)
             maybe_fail("publish.post_read_pre_commit")
             commit, rows = _rows_of(intent, line)
@@ -97,8 +97,16 @@ class ManifestBatchPublisher:
             return Published(commit=commit, line=published)
         settled = line.commit(intent.commit_id)
         if settled is not None:
-            return AlreadyPublished(commit=settled, line=line)
+            return self._already(settled, line)
         raise PublishContention(f"{PUBLISHER_RETRY_BUDGET} rounds were lost")
+
+    def sync(self, line: ManifestLine) -> None:
+        """Make what was found on a line durable: its maker may not have come to it."""
+        self._storage.sync(line.handle)
+
+    def _already(self, commit: CommitRow, line: ManifestLine) -> AlreadyPublished:
+        self.sync(line)
+        return AlreadyPublished(commit=commit, line=line)
 
     def merge_beside_head(self, line: ManifestLine, rows: Iterable[Row]) -> ManifestLine:
         """Write rows that make no data visible, on exactly this version of the line.

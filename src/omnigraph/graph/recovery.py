@@ -144,6 +144,7 @@ class Recovery:
         line = self._lines.read(BranchId(sidecar.branch_id))
         commit = line.commit(sidecar.intent.commit_id)
         if commit is not None or line.recovery(sidecar.operation_id) is not None:
+            self._publisher.sync(line)
             self._sidecars.disarm(sidecar.operation_id)
             return Recovered(sidecar=sidecar, outcome=Outcome.ALREADY, commit=commit)
         judged = [classify(self._facts(each, line)) for each in sidecar.tables if not each.created]
@@ -203,6 +204,8 @@ class Recovery:
 
     def _roll_forward(self, sidecar: Sidecar, judged: Sequence[Judged], lease: Lease) -> Recovered:
         maybe_fail("recovery.pre_roll_forward_publish")
+        for each in judged:
+            self._sync(each.facts.table)
         lease.check()
         audit = self._audit(
             sidecar, Outcome.ROLLED_FORWARD, judged, CommitId(sidecar.intent.commit_id)
@@ -212,6 +215,15 @@ class Recovery:
         self._sidecars.disarm(sidecar.operation_id)
         self._report(sidecar, Outcome.ROLLED_FORWARD)
         return Recovered(sidecar=sidecar, outcome=Outcome.ROLLED_FORWARD, commit=done.commit)
+
+    def _sync(self, table: SidecarTable) -> None:
+        """Make the versions of a write durable: it may have died before it came to it."""
+        self._tables.sync_links(
+            bare_layout(table.ref, table.table_key, table.location),
+            table.branch,
+            table.expected_version,
+            [link.uuid for link in table.links],
+        )
 
     def _roll_back(
         self, sidecar: Sidecar, judged: Sequence[Judged], line: ManifestLine, lease: Lease

@@ -27,7 +27,7 @@ from omnigraph.storage.signals import (
 from omnigraph.storage.writes import text_indexes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from lance import LanceDataset
 
@@ -74,6 +74,16 @@ def create_table(writing: Writing, lines: Lines, layout: TableLayout) -> Pin:
 def sync_staged(writing: Writing, staged: StagedWrite) -> None:
     """Make the files of a staged write durable, before anything names them."""
     writing.durable.sync(staged.files)
+
+
+def sync_links(
+    writing: Writing, layout: TableLayout, line: str | None, base_version: int, uuids: Sequence[str]
+) -> None:
+    """Make the versions durable that these links made on top of a base, one after the other."""
+    for version, uuid in enumerate(uuids, start=base_version):
+        made = Pin(location=layout.location, branch=line, version=version + 1)
+        # A version carries its transaction, so a power cut may have taken the other file.
+        writing.durable.sync(version_files(made, version, uuid)[:1])
 
 
 def commit_staged(writing: Writing, lines: Lines, handle: TableHandle, link: Link) -> TableHandle:

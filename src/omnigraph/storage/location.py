@@ -31,6 +31,7 @@ _PATIENCE = {
 """How long a store may keep a call waiting: one that is gone must fail in seconds, and the commit
 protocol, not the client, knows what to do about it."""
 
+_FLATTENED = re.compile(r"^(s3|file|https?):/[^/]")
 _SCHEME = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]*)://")
 
 
@@ -65,6 +66,10 @@ def parse_location(given: str | Path, settings: StorageSettings) -> GraphLocatio
     if not text.strip() or "\0" in text:
         raise InvalidArgument(
             f"{text!r} names no graph; give a folder, a file:// or an s3:// address"
+        )
+    if isinstance(given, Path) and _FLATTENED.match(text):
+        raise InvalidArgument(
+            f"{text!r} is an address in a Path, which drops a slash of it; give it as text"
         )
     scheme = _SCHEME.match(text)
     if scheme is None:

@@ -166,8 +166,8 @@ class ManifestStorage:
 
         Any failure leaves the outcome unknown: read the line again and decide from its rows.
         """
-        dataset = self._at(handle)
         with self._calls.making("stage", MANIFEST):
+            dataset = self._at(handle)
             merge = dataset.merge_insert("object_id").when_matched_update_all()
             staged, _ = merge.when_not_matched_insert_all().execute_uncommitted(rows)
         self._sync_staged(handle.branch_id, staged.operation)
@@ -177,6 +177,10 @@ class ManifestStorage:
             maybe_fail("publish.ack_lost")
         self._sync_version(merged, handle.branch_id)
         return _handle(merged, handle.branch_id)
+
+    def sync(self, handle: LineHandle) -> None:
+        """Make a version durable whose maker may not have come to it."""
+        self._sync_version(handle.dataset, handle.branch_id)
 
     def compact(self, handle: LineHandle) -> None:
         """Join the line's fragments; rows do not change.

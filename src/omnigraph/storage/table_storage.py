@@ -300,6 +300,15 @@ class TableStorage(Protocol):
         """Make the files of a staged write durable."""
         ...
 
+    def sync_links(
+        self, layout: TableLayout, branch: str | None, base_version: int, uuids: Sequence[str]
+    ) -> None:
+        """Make the versions durable that these links made on top of a base, one after the other.
+
+        For a recovery that publishes them: their maker may have died before it came to it.
+        """
+        ...
+
     def commit_staged(self, handle: TableHandle, link: Link) -> TableHandle:
         """The version that a link makes on top of the handle, durable.
 

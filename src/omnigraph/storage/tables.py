@@ -315,6 +315,12 @@ class TableStore:
         """Make the files of a staged write durable."""
         commits.sync_staged(self._writing, staged)
 
+    def sync_links(
+        self, layout: TableLayout, branch: str | None, base_version: int, uuids: Sequence[str]
+    ) -> None:
+        """Make the versions durable that these links made on top of a base."""
+        commits.sync_links(self._writing, layout, branch, base_version, uuids)
+
     def commit_staged(self, handle: TableHandle, link: Link) -> TableHandle:
         """The version that a link makes on top of the handle, durable."""
         return commits.commit_staged(self._writing, self._lines, handle, link)

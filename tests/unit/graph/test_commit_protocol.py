@@ -1,0 +1,235 @@
+"""What a write does when a table, a fork or its lease is not as it left them."""
+
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from tests.unit.graph.graphs import (
+    Opened,
+    Watcher,
+    names,
+    once,
+    require_settled,
+    sidecars,
+    state,
+    table_files,
+    upsert,
+)
+
+from omnigraph import Graph
+from omnigraph.errors import DriftNeedsRepair, RecoveryRequired, StorageUnavailable
+from omnigraph.failpoints import Action, FailpointHit, armed
+from omnigraph.graph.tables import pin_of
+from omnigraph.ids import MAIN_BRANCH_ID, BranchId, OperationId
+from omnigraph.storage.handles import TableHandle, WriteStamp
+
+
+def person_table(graph: Graph, *, seq: int | None = None) -> TableHandle:
+    """The table of persons at the head of main, or at an older commit."""
+    coordinator = graph._graph
+    line = coordinator.lines.read(MAIN_BRANCH_ID)
+    pins = line.pins if seq is None else line.pins_at(seq)
+    (ref,) = [each for each, pin in pins.items() if pin.table_key == "node:Person"]
+    layout = coordinator.schemas.tables(line.schema.schema_hash).layouts[ref]
+    return coordinator.tables.open(layout, pin_of(pins[ref]))
+
+
+def move(graph: Graph, handle: TableHandle, name: str, operation_id: str) -> None:
+    """A version above the pin, made by the operation of that id."""
+    tables = graph._graph.tables
+    rows = pa.Table.from_pylist([{"id": name, "name": name}], schema=handle.layout.schema)
+    stamp = WriteStamp(operation_id=OperationId(operation_id), kind="mutation")
+    (link,) = tables.stage_append(handle, rows, stamp).links
+    tables.commit_staged(handle, link)
+
+
+def take_over(root: Path, *, released: bool) -> None:
+    """A higher epoch, as a process makes it that saw the lease expire."""
+    folder = root / "__leases" / "branch-main"
+    newest = max(folder.glob("*.json"))
+    body = json.loads(newest.read_bytes()) | {"owner": "other", "released": released}
+    (folder / f"{int(newest.stem) + 1:012d}.json").write_text(json.dumps(body))
+
+
+def test_a_table_that_something_else_wrote_to_is_left_alone_and_stays_readable(
+    graphs: Opened,
+) -> None:
+    graph = graphs.init()
+    upsert(graph, "a")
+    move(graph, person_table(graph), "stranger", "nobody")
+    before = table_files(graphs.root)
+    with pytest.raises(DriftNeedsRepair, match="repair") as caught:
+        upsert(graph, "b")
+    assert caught.value.details["table"] == "node:Person"
+    assert table_files(graphs.root) == before
+    assert sidecars(graphs.root) == []
+    assert names(graph) == ["a"]
+
+
+def test_the_residue_of_a_settled_operation_is_removed_by_the_next_write(graphs: Opened) -> None:
+    graph = graphs.init()
+    made = upsert(graph, "a")
+    move(graph, person_table(graph), "late", made.operation_id)
+    upsert(graph, "b")
+    assert names(graph) == names(graphs.open()) == ["a", "b"]
+    require_settled(graph)
+    (record,) = graph.maintenance.recoveries()
+    assert (record.recovery_kind, record.writer_kind) == ("rolled_back", "repair")
+    kinds = [each.kind for each in graph.commits]
+    assert kinds == ["mutation", "recovery", "mutation", "genesis"]
+
+
+def test_a_fork_of_another_version_is_made_anew(graphs: Opened) -> None:
+    graph = graphs.init()
+    upsert(graph, "a")
+    upsert(graph, "b")
+    rev = graph.branches.create("rev")
+    graph._graph.tables.fork(person_table(graph, seq=1), BranchId(rev.branch_id))
+    with armed("fork.pre_reclaim", Action.RAISE), pytest.raises(FailpointHit):
+        upsert(graph, "c", branch="rev")
+    upsert(graph, "c", branch="rev")
+    assert names(graph, "rev") == ["a", "b", "c"]
+    require_settled(graph, "main", "rev")
+
+
+def test_a_fork_that_something_moved_is_left_alone(graphs: Opened) -> None:
+    graph = graphs.init()
+    upsert(graph, "a")
+    rev = graph.branches.create("rev")
+    handle = person_table(graph)
+    tables = graph._graph.tables
+    forked = tables.open(handle.layout, tables.fork(handle, BranchId(rev.branch_id)))
+    move(graph, forked, "stranger", "nobody")
+    with pytest.raises(DriftNeedsRepair):
+        upsert(graph, "b", branch="rev")
+    assert names(graph, "rev") == ["a"]
+
+
+@pytest.mark.parametrize("point", ["mutation.post_lease_pre_sidecar", "mutation.post_phase_a"])
+def test_a_lease_that_is_lost_before_a_table_moved_starts_the_write_over(
+    graphs: Opened, point: str
+) -> None:
+    graph = graphs.init()
+    upsert(graph, "a")
+    with armed(point, once(lambda: take_over(graphs.root, released=True))):
+        upsert(graph, "b")
+    assert names(graph) == ["a", "b"]
+    assert len(graph.commits.list(kind="mutation")) == 2
+    require_settled(graph)
+
+
+def test_a_lease_that_is_lost_between_table_and_publish_leaves_the_outcome_to_the_next(
+    graphs: Opened,
+) -> None:
+    graph = graphs.init(actor="alice")
+    upsert(graph, "a")
+    with (
+        armed("mutation.post_table_commit", once(lambda: take_over(graphs.root, released=True))),
+        pytest.raises(RecoveryRequired) as caught,
+    ):
+        upsert(graph, "b")
+    assert [path.stem for path in sidecars(graphs.root)] == [caught.value.details["operation_id"]]
+    assert names(graph) == ["a"]
+    upsert(graphs.open(), "c")
+    assert names(graph) == ["a", "b", "c"]
+    (found,) = graph.commits.list(operation=str(caught.value.details["operation_id"]))
+    assert found.recovered
+    assert found.actor_id == "alice"
+    require_settled(graph)
+
+
+@pytest.mark.parametrize("point", ["mutation.pre_table_commit", "mutation.post_table_commit"])
+def test_a_write_that_fails_half_way_is_rolled_back_on_the_spot(graphs: Opened, point: str) -> None:
+    graph = graphs.init()
+    upsert(graph, "a", age=1)
+    before = state(graph.snapshot())
+
+    def both() -> None:
+        with graph.write() as writer:
+            writer.upsert("Person", pa.table({"name": ["b"]}))
+            writer.upsert("Doc", pa.table({"title": ["t"]}))
+            writer.commit()
+
+    with armed(point, once(_fail)), pytest.raises(FailpointHit):
+        both()
+    assert state(graph.snapshot()) == before
+    require_settled(graph)
+    (record,) = graph.maintenance.recoveries()
+    assert record.recovery_kind == "rolled_back"
+    both()
+    assert names(graph) == ["a", "b"]
+
+
+def _fail() -> None:
+    raise FailpointHit("half way")
+
+
+def test_a_write_that_loses_every_round_of_its_publish_lands_by_its_own_recovery(
+    graphs: Opened,
+) -> None:
+    graph = graphs.init()
+    left = [5]
+
+    def lose() -> None:
+        if left[0]:
+            left[0] -= 1
+            raise OSError("Too many concurrent writers")
+
+    with armed("publish.contention", lose):
+        made = upsert(graph, "a")
+    assert left == [0]
+    assert names(graph) == ["a"]
+    assert graph.commits.get(made.graph_commit_id).recovered
+    require_settled(graph)
+
+
+def test_a_sidecar_that_cannot_be_removed_does_not_fail_the_write(graphs: Opened) -> None:
+    graphs.init()
+    watcher = Watcher()
+    graph = graphs.coordinated(observer=watcher)
+    watcher.fail("delete", "__recovery", OSError("down"))
+    made = upsert(graph, "a")
+    watcher.before_each = None
+    assert len(sidecars(graphs.root)) == 1
+    again = graphs.open()
+    assert sidecars(graphs.root) == []
+    assert [each.graph_commit_id for each in again.commits.list(kind="mutation")] == [
+        made.graph_commit_id
+    ]
+    assert again.maintenance.recoveries() == []
+
+
+def test_a_store_that_fails_before_anything_moved_leaves_nothing(graphs: Opened) -> None:
+    graphs.init()
+    watcher = Watcher()
+    graph = graphs.coordinated(observer=watcher)
+    before = table_files(graphs.root)
+    watcher.fail("create", "__recovery", OSError("down"))
+    with pytest.raises(StorageUnavailable):
+        upsert(graph, "a")
+    watcher.before_each = None
+    assert table_files(graphs.root) == before
+    assert sidecars(graphs.root) == []
+    upsert(graph, "a")
+
+
+def test_refresh_finishes_what_lacks_only_its_publish_and_restores_nothing(graphs: Opened) -> None:
+    graph, other = graphs.init(), graphs.open()
+    over = once(lambda: take_over(graphs.root, released=True))
+    with armed("mutation.post_table_commit", over), pytest.raises(RecoveryRequired):
+        upsert(graph, "a")
+    other.refresh()
+    assert names(other) == ["a"]
+    over = once(lambda: take_over(graphs.root, released=True))
+    writer = graph.write()
+    writer.upsert("Person", pa.table({"name": ["b"]}))
+    writer.upsert("Doc", pa.table({"title": ["t"]}))
+    with armed("mutation.pre_table_commit", over), pytest.raises(RecoveryRequired):
+        writer.commit()
+    before = table_files(graphs.root)
+    other.refresh()
+    assert table_files(graphs.root) == before
+    assert len(sidecars(graphs.root)) == 1
+    assert names(graphs.open()) == ["a"]
+    require_settled(graph)
