@@ -26,7 +26,11 @@ from omnigraph.graph.line import ManifestCoordinator
 from omnigraph.graph.migrations import MIGRATIONS, migrate_on_open, oldest_migratable
 from omnigraph.graph.pause import Pauses
 from omnigraph.graph.process_identity import this_process
-from omnigraph.graph.publisher import ManifestBatchPublisher
+from omnigraph.graph.publisher import (
+    COMPACT_ABOVE_FRAGMENTS,
+    COMPACT_ABOVE_ON_OBJECT_STORES,
+    ManifestBatchPublisher,
+)
 from omnigraph.graph.recovery import Recovery
 from omnigraph.graph.rows import BranchState
 from omnigraph.graph.schemas import Schemas
@@ -106,7 +110,16 @@ class GraphCoordinator:
             linger_ms=settings.lease_linger_ms if keeps_leases else 0,
         )
         self.lines = ManifestCoordinator(storage.manifest, self._check_stamp)
-        self.publisher = ManifestBatchPublisher(storage.manifest, self.lines, self.pauses)
+        self.publisher = ManifestBatchPublisher(
+            storage.manifest,
+            self.lines,
+            self.pauses,
+            compact_above=(
+                COMPACT_ABOVE_FRAGMENTS
+                if storage.location.is_local
+                else COMPACT_ABOVE_ON_OBJECT_STORES
+            ),
+        )
         self.recovery = Recovery(
             sidecars=self.sidecars,
             lines=self.lines,

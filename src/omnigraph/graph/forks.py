@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from omnigraph.errors import DriftNeedsRepair
+from omnigraph.errors import DriftNeedsRepair, StorageInternalError
 from omnigraph.failpoints import maybe_fail
 from omnigraph.graph.tables import pin_of
 from omnigraph.storage.handles import Pin, lance_branch
-from omnigraph.storage.signals import AlreadyExists
+from omnigraph.storage.signals import AlreadyExists, ObjectMissing
 
 if TYPE_CHECKING:
     from omnigraph.graph.leases import Lease
@@ -41,32 +41,38 @@ def fork_table(
         LeaseLost: whoever took over may have published the line; it was left as it is.
     """
     store.remove_torn(layout)
-    state = store.fork_state(layout, branch_id)
-    if state is not None and state.head != state.parent_version:
-        lease.check()  # Whoever took over may have moved it.
-        raise _drift(layout, pinned, branch_id, state.head)
-    if state is not None and (state.parent_branch, state.parent_version) != (
-        pinned.branch,
-        pinned.version,
-    ):
+    if not _is_usable(store, layout, pinned, branch_id, lease):
         maybe_fail("fork.pre_reclaim")
         lease.check()
         store.delete_fork(layout, branch_id)
-        state = None
-    if state is None:
-        lease.check()
-        forked = _made(store, layout, pinned, branch_id, lease)
-    else:
-        forked = Pin(
-            location=layout.location, branch=lance_branch(branch_id), version=pinned.version
-        )
+    lease.check()
+    forked = _made(store, layout, pinned, branch_id, lease)
     maybe_fail("fork.post_create_pre_open")
     return store.open(layout, forked)
+
+
+def _is_usable(
+    store: TableStorage, layout: TableLayout, pinned: PinRow, branch_id: BranchId, lease: Lease
+) -> bool:
+    """Whether the line is not there yet, or is as its creation from the pin leaves it."""
+    try:
+        state = store.fork_state(layout, branch_id)
+        if state is None:
+            return True
+        own = Pin(location=layout.location, branch=lance_branch(branch_id), version=state.head)
+        store.open(layout, own)
+    except (ObjectMissing, StorageInternalError):
+        return False  # A power cut took a part of it while it was made: nobody has written to it.
+    if state.head != state.parent_version:
+        lease.check()  # Whoever took over may have moved it.
+        raise _drift(layout, pinned, branch_id, state.head)
+    return (state.parent_branch, state.parent_version) == (pinned.branch, pinned.version)
 
 
 def _made(
     store: TableStorage, layout: TableLayout, pinned: PinRow, branch_id: BranchId, lease: Lease
 ) -> Pin:
+    """The line, made or taken as it is; durable in both cases."""
     try:
         return store.fork(store.open(layout, pin_of(pinned)), branch_id)
     except AlreadyExists as moved:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from omnigraph.errors import BranchBusy, OmnigraphError
+from omnigraph.errors import BranchBusy, OmnigraphError, StorageUnavailable
 from omnigraph.failpoints import maybe_fail
 from omnigraph.graph.process_identity import ProcessIdentity
 from omnigraph.graph.write_queue import WriteQueueManager
@@ -262,6 +262,9 @@ class Leases:
             self._objects.create(_path(scope, lease.epoch), self._body(lease))
         except AlreadyExists:
             return None
+        except StorageUnavailable:
+            self._give_back(lease)
+            raise
         maybe_fail("lease.post_create")
         self._keep(lease)
         if len(epochs) > _TIDY_ABOVE:
@@ -269,6 +272,16 @@ class Leases:
                 if epoch < newest:
                     self._drop(_path(scope, epoch))
         return lease
+
+    def _give_back(self, lease: Lease) -> None:
+        """Release a lease of which only the answer was lost, or nobody had it until it expires."""
+        try:
+            found = self._read(lease.scope, lease.epoch)
+        except OmnigraphError as error:
+            log.info("lease left", extra={"scope": lease.scope, "cause": str(error)})
+            return
+        if found is not None and found.owner == self.owner:
+            self.release(lease)
 
     def _drop(self, path: str) -> None:
         """Remove what nobody needs; a failure must not cost the lease that is already ours."""

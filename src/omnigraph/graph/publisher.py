@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 
 PUBLISHER_RETRY_BUDGET = MAX_PUBLISH_ROUNDS
 COMPACT_ABOVE_FRAGMENTS = 32
+COMPACT_ABOVE_ON_OBJECT_STORES = 12
+"""Lower, because each fragment costs a request at every publish."""
 
 
 class PublishContention(StorageSignal):
@@ -63,11 +65,17 @@ class ManifestBatchPublisher:
     """Publishes intents on the lines of one graph."""
 
     def __init__(
-        self, storage: ManifestStorage, lines: ManifestCoordinator, pauses: Pauses
+        self,
+        storage: ManifestStorage,
+        lines: ManifestCoordinator,
+        pauses: Pauses,
+        *,
+        compact_above: int = COMPACT_ABOVE_FRAGMENTS,
     ) -> None:
         self._storage = storage
         self._lines = lines
         self._pauses = pauses
+        self._compact_above = compact_above
 
     def publish(
         self, branch_id: BranchId, intent: Intent, *, beside: Iterable[Row] = ()
@@ -119,7 +127,7 @@ class ManifestBatchPublisher:
 
     def compact_if_long(self, line: ManifestLine) -> None:
         """Join the fragments of a line that has many; what others do meanwhile wins."""
-        if line.handle.fragments <= COMPACT_ABOVE_FRAGMENTS:
+        if line.handle.fragments <= self._compact_above:
             return
         try:
             self._storage.compact(line.handle)

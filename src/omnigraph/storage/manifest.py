@@ -90,7 +90,7 @@ class ManifestStorage:
 
     def remove_torn(self) -> None:
         """Remove what a power cut left of versions and lines that were never synced."""
-        remove_torn(self._location, self._calls, MANIFEST)
+        remove_torn(self._location, self._calls, MANIFEST, keeps_branches=True)
 
     def create(self, rows: pa.Table, stamp: Mapping[str, str]) -> LineHandle:
         """Create the manifest with its first rows and its stamp, in one commit."""
@@ -188,8 +188,8 @@ class ManifestStorage:
         Raises:
             CommitRefused: the line moved meanwhile; all is as it was.
         """
-        dataset = self._at(handle)
         with self._calls.making("stage", MANIFEST):
+            dataset = self._at(handle)
             done = [task.execute(dataset) for task in Compaction.plan(dataset, {}).tasks]
         if not done:
             return

@@ -341,7 +341,9 @@ class TableStore:
 
     def remove_torn(self, layout: TableLayout) -> None:
         """Remove what a power cut left of versions and lines that were never synced."""
-        remove_torn(self._writing.location, self._writing.calls, layout.location)
+        remove_torn(
+            self._writing.location, self._writing.calls, layout.location, keeps_branches=False
+        )
 
     def delete_fork(self, layout: TableLayout, branch_id: BranchId) -> None:
         """Remove the line of a graph branch; one that is not there is fine."""

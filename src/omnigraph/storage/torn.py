@@ -26,29 +26,33 @@ log = logging.getLogger(__name__)
 _LANCE_END: Final = b"LANC"
 
 
-def remove_torn(location: GraphLocation, calls: StoreCalls, dataset: str) -> None:
-    """Set aside torn versions at the end of every line of a dataset, and torn refs."""
+def remove_torn(
+    location: GraphLocation, calls: StoreCalls, dataset: str, *, keeps_branches: bool
+) -> None:
+    """Set aside torn versions at the end of every line of a dataset, and torn refs.
+
+    A line without any whole version is not what a power cut leaves of a line in use: all of it is
+    damaged, and it stays as it is. Only a branch may also have been torn while it was made; with
+    `keeps_branches` it stays too.
+    """
     folder = location.path(dataset)
     if not location.is_local or not folder.is_dir():
         return
     with calls.making("remove_torn", dataset):
-        for line in (folder, *sorted(folder.glob("tree/*"))):
-            _set_aside(_torn_versions(line))
+        _set_aside(_torn_versions(folder, keeps_last=True))
+        for line in sorted(folder.glob("tree/*")):
+            _set_aside(_torn_versions(line, keeps_last=keeps_branches))
         _set_aside(path for path in folder.glob("_refs/branches/*.json") if not _is_json(path))
 
 
-def _torn_versions(line: Path) -> list[Path]:
-    """Newest versions that are not whole; Lance counts their names down.
-
-    A line without any whole version is not what a power cut leaves: none is torn then, all is
-    damaged.
-    """
+def _torn_versions(line: Path, *, keeps_last: bool) -> list[Path]:
+    """Newest versions that are not whole; Lance counts their names down."""
     found: list[Path] = []
     for path in sorted(line.glob("_versions/*.manifest")):
         if _is_whole(path):
             return found
         found.append(path)
-    return []
+    return [] if keeps_last else found
 
 
 def _is_whole(path: Path) -> bool:

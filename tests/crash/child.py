@@ -1,0 +1,87 @@
+"""A process that makes one write: `python -m tests.crash.child ROOT BRANCH SCRIPT`.
+
+It prints one JSON line: its commit, or its error. `SCRIPT` may also be `none`, which only opens the
+graph, `init`, which makes it, and `branch` or `unbranch`, which create and delete a branch. The
+variables of the failpoints are read as in production; `--hit` makes a point act at its n-th
+passage, which they cannot say, and `--slow` makes the child pause at another point.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from typing import Any
+
+# pyarrow imports pandas if it is there, which takes longer than everything else together.
+sys.modules["pandas"] = None  # type: ignore[assignment]
+
+from tests.crash.scripts import RIVAL, SCHEMA, SCRIPTS, commit  # noqa: E402
+
+from omnigraph import Graph, failpoints  # noqa: E402
+from omnigraph.errors import OmnigraphError  # noqa: E402
+
+ALL = {**SCRIPTS, "rival": RIVAL}
+
+
+class _NthTime:
+    """Acts at the n-th passage, once."""
+
+    def __init__(self, point: str, action: failpoints.Action, hit: int) -> None:
+        self._left = hit
+        self._act = failpoints._act(point, action)
+
+    def __call__(self) -> None:
+        self._left -= 1
+        if not self._left:
+            self._act()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("root")
+    parser.add_argument("branch")
+    parser.add_argument("script", choices=[*ALL, "none", "init", "branch", "unbranch"])
+    parser.add_argument("--actor", default="child")
+    parser.add_argument("--hit", nargs=3, metavar=("POINT", "ACTION", "NUMBER"))
+    parser.add_argument("--slow", nargs=2, metavar=("POINT", "MS"))
+    given = parser.parse_args()
+    if given.hit:
+        point, action, number = given.hit
+        nth = _NthTime(point, failpoints.Action(action), int(number))
+        failpoints._armed[point] = nth
+    if given.slow:
+        point, pause_ms = given.slow
+        failpoints._armed[point] = lambda: time.sleep(int(pause_ms) / 1000)
+    sys.stdout.write(json.dumps(_result(given)))
+
+
+def _result(given: argparse.Namespace) -> dict[str, Any]:
+    try:
+        if given.script == "init":
+            Graph.init(given.root, schema=SCHEMA, actor=given.actor).close()
+            return {"commit": None}
+        with Graph.open(given.root, actor=given.actor) as graph:
+            return {"commit": _act(graph, given.script, given.branch)}
+    except OmnigraphError as error:
+        return {"error": type(error).__name__, "message": str(error)}
+
+
+def _act(graph: Graph, script: str, branch: str) -> str | None:
+    match script:
+        case "none":
+            return None
+        case "branch":
+            graph.branches.create(branch)
+            return None
+        case "unbranch":
+            graph.branches.delete(branch)
+            return None
+        case _:
+            made = commit(graph, ALL[script], branch)
+            return None if made is None else made.graph_commit_id
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,182 @@
+"""The graph that crash tests write to, the writes they make, and what each of them must give.
+
+A write is data: the same steps go through the public API and through a model that is a dictionary.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+import pyarrow as pa
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from omnigraph import Graph
+    from omnigraph.graph.commit_graph import Commit
+
+Row: TypeAlias = dict[str, Any]
+Content: TypeAlias = dict[str, dict[str, Row]]
+"""Every row of every table: by type, by id."""
+
+SCHEMA = """
+node Person {
+  name: String @key
+  age: I32?
+}
+node Note {
+  title: String @key
+}
+edge Knows: Person -> Person {
+  since: I32?
+}
+"""
+
+
+def _columns(**types: pa.DataType) -> pa.Schema:
+    return pa.schema(types)
+
+
+COLUMNS: Mapping[str, pa.Schema] = {
+    "Person": _columns(name=pa.string(), age=pa.int32()),
+    "Note": _columns(title=pa.string()),
+    "Knows": _columns(id=pa.string(), src=pa.string(), dst=pa.string(), since=pa.int32()),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One call of the writer."""
+
+    verb: Literal["append", "upsert", "delete", "overwrite"]
+    type: str
+    rows: tuple[Row, ...] = ()
+    ids: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Script:
+    """One write: steps that are committed together."""
+
+    steps: tuple[Step, ...]
+    is_repeatable: bool = True
+    """The same again is accepted; else it is refused with `KeyConflict`."""
+
+
+def person(name: str, age: int) -> Row:
+    return {"id": name, "name": name, "age": age}
+
+
+def note(title: str) -> Row:
+    return {"id": title, "title": title}
+
+
+def knows(id: str, src: str, dst: str, since: int) -> Row:  # noqa: A002 - as the column is called
+    return {"id": id, "src": src, "dst": dst, "since": since}
+
+
+SEED = (
+    Script(
+        steps=(
+            Step("append", "Person", tuple(person(f"p{n}", n) for n in range(4))),
+            Step("append", "Note", (note("n0"),)),
+            Step("append", "Knows", (knows("k0", "p0", "p1", 1), knows("k1", "p1", "p2", 2))),
+        )
+    ),
+    Script(
+        steps=(
+            Step("append", "Person", (person("p4", 4),)),
+            Step("append", "Knows", (knows("k2", "p2", "p3", 3), knows("k3", "p3", "p2", 4))),
+        )
+    ),
+)
+
+SCRIPTS: Mapping[str, Script] = {
+    "insert": Script(
+        steps=(
+            Step("append", "Person", (person("a0", 40), person("a1", 41))),
+            Step("append", "Knows", (knows("ka", "a0", "p0", 5), knows("kb", "p1", "a1", 6))),
+        ),
+        is_repeatable=False,
+    ),
+    "upsert": Script(
+        steps=(
+            Step("upsert", "Person", (person("p0", 100), person("p1", 101))),
+            Step("upsert", "Knows", (knows("k0", "p0", "p1", 2000),)),
+        )
+    ),
+    "delete": Script(
+        steps=(
+            Step("delete", "Knows", ids=("k0", "k1")),
+            Step("delete", "Person", ids=("p0", "p1")),
+        )
+    ),
+    "replace": Script(
+        steps=(
+            Step("delete", "Knows", ids=("k0", "k1")),
+            Step("upsert", "Knows", (knows("k2", "p2", "p3", 3000), knows("kx", "x0", "p2", 7))),
+            Step("delete", "Person", ids=("p0",)),
+            Step("upsert", "Person", (person("p2", 102), person("x0", 50))),
+        ),
+    ),
+    "overwrite": Script(
+        steps=(
+            Step("overwrite", "Person", (person("p2", 202), person("o0", 60))),
+            Step("overwrite", "Knows", (knows("ko", "p2", "o0", 8),)),
+        )
+    ),
+}
+
+NEXT = Script(steps=(Step("upsert", "Note", (note("next"),)),))
+"""The write that comes after a crash; it touches no table of `SCRIPTS`."""
+
+RIVAL = Script(
+    steps=(
+        Step("upsert", "Person", (person("p3", 300),)),
+        Step("upsert", "Knows", (knows("k3", "p3", "p2", 400),)),
+    )
+)
+"""A write to the tables of `SCRIPTS`, of rows that none of them but `overwrite` touches."""
+
+TOUCH = Script(
+    steps=(
+        Step("upsert", "Person", (person("p2", 1), person("p3", 1))),
+        Step("upsert", "Knows", (knows("kt", "p2", "p3", 1),)),
+        Step("upsert", "Note", (note("touch"),)),
+    )
+)
+"""A write to every table."""
+
+
+def play(content: Content, script: Script) -> Content:
+    """What the model holds after a write."""
+    after = {name: dict(rows) for name, rows in content.items()}
+    for step in script.steps:
+        table = after.setdefault(step.type, {})
+        if step.verb == "overwrite":
+            table.clear()
+        for removed in step.ids:
+            table.pop(removed, None)
+        table.update({row["id"]: row for row in step.rows})
+    return after
+
+
+def play_all(*scripts: Script, on: Content | None = None) -> Content:
+    """What the model holds after several writes."""
+    content: Content = {name: {} for name in COLUMNS} if on is None else on
+    for script in scripts:
+        content = play(content, script)
+    return content
+
+
+def commit(graph: Graph, script: Script, branch: str = "main") -> Commit | None:
+    """The same write through the public API."""
+    with graph.write(branch) as write:
+        for step in script.steps:
+            if step.verb == "delete":
+                write.delete(step.type, step.ids)
+                continue
+            rows = pa.Table.from_pylist(list(step.rows), schema=COLUMNS[step.type])
+            getattr(write, step.verb)(step.type, rows)
+        return write.commit()

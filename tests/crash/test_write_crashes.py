@@ -1,0 +1,100 @@
+"""A writer that dies or stands still at any point leaves all or nothing, and disturbs nobody."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from tests.crash.checks import (
+    commits_by,
+    open_graph,
+    read_only_content,
+    require_convergence,
+    require_honest,
+    require_replayed,
+)
+from tests.crash.places import Arranged, arrange, leave_stale_fork
+from tests.crash.points import Cell, cells, chosen_cells, seed
+from tests.crash.processes import child, run_child, run_unstarved
+from tests.crash.scripts import NEXT, RIVAL, SCRIPTS, Content, commit, play
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from omnigraph import Graph
+
+pytestmark = pytest.mark.crash
+
+
+@pytest.mark.parametrize("cell", chosen_cells(), ids=str)
+def test_a_crash_at_any_point_leaves_all_or_nothing(
+    cell: Cell, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    crash(cell, tmp_path, tmp_path_factory.getbasetemp())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("cell", cells(), ids=str)
+def test_every_crash_of_every_write_leaves_all_or_nothing(
+    cell: Cell, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    crash(cell, tmp_path, tmp_path_factory.getbasetemp())
+
+
+def crash(cell: Cell, folder: Path, shared: Path) -> None:
+    run_unstarved(lambda number: _crash(cell, folder / f"graph-{number}", shared))
+
+
+def _crash(cell: Cell, root: Path, shared: Path) -> None:
+    arranged = arrange(shared, root, cell.place)
+    if cell.trap.point == "fork.pre_reclaim":
+        leave_stale_fork(arranged)
+    # Half of the runs recover at the write of a handle that was open before, half at an open.
+    bystander = open_graph(arranged.root) if (seed() + len(str(cell))) % 2 else None
+    try:
+        if cell.trap.action == "kill":
+            killed(cell, arranged, bystander)
+        else:
+            stopped(cell, arranged, bystander)
+    finally:
+        if bystander is not None:
+            bystander.close()
+
+
+def killed(cell: Cell, arranged: Arranged, bystander: Graph | None) -> None:
+    old = arranged.content
+    new = play(old, SCRIPTS[cell.script])
+    ended = run_child(arranged.root, arranged.branch, cell.script, cell.trap)
+    assert ended.was_killed, f"{cell.trap.point} was not passed: {ended}"
+    shown = read_only_content(arranged.root, arranged.branch)
+    assert shown in (old, new)
+    with bystander or open_graph(arranged.root) as graph:
+        candidates = [new] if shown == new else [old, new]
+        require_convergence(graph, arranged.root, arranged.branch, SCRIPTS[cell.script], candidates)
+        assert len(commits_by(graph, arranged.branch, "child")) <= 1
+
+
+def stopped(cell: Cell, arranged: Arranged, bystander: Graph | None) -> None:
+    old, branch, script = arranged.content, arranged.branch, SCRIPTS[cell.script]
+    takeover = RIVAL if cell.has_rival else NEXT
+    with child(arranged.root, branch, cell.script, cell.trap) as running:
+        running.wait_at_trap()
+        assert read_only_content(arranged.root, branch) in (old, play(old, script))
+        with bystander or open_graph(arranged.root) as graph:
+            commit(graph, takeover, branch)
+            require_replayed(graph, arranged, {"child": script, "parent": takeover})
+            ended = running.proceed()
+            assert ended.returncode == 0, ended.stderr
+            require_honest(graph, branch, "child", ended.commit, ended.result.get("error"))
+            now = require_replayed(graph, arranged, {"child": script, "parent": takeover})
+            require_convergence(graph, arranged.root, branch, script, [now], is_strict=False)
+
+
+def test_a_write_without_a_crash_is_acknowledged_and_there(
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    arranged = arrange(tmp_path_factory.getbasetemp(), tmp_path / "graph", "named")
+    ended = run_child(arranged.root, arranged.branch, "replace", None)
+    new: Content = play(arranged.content, SCRIPTS["replace"])
+    assert ended.commit is not None
+    assert read_only_content(arranged.root, arranged.branch) == new
