@@ -39,6 +39,8 @@ MAINTENANCE_SCOPE: Final = "maintenance"
 _FOLDER: Final = "__leases"
 _COLD_EXPIRY_US: Final = 10 * 60 * 1_000_000
 _TIDY_ABOVE: Final = 4
+_GIVES_WAY: Final = 4
+_WAIT_COUNTS_US: Final = 60 * 1_000_000
 _LINGER_LOOK_S: Final = 0.05
 
 
@@ -71,6 +73,16 @@ class LeaseBody(msgspec.Struct, frozen=True, kw_only=True):
         return ProcessIdentity(
             host=self.host, boot_id=self.boot_id, pid=self.pid, pid_started=self.pid_started
         )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Folder:
+    """What lies in the folder of a scope."""
+
+    epochs: list[int]
+    waiters: frozenset[str]
+    forgotten: list[str]
+    """Announcements so old that their makers have given up or died."""
 
 
 @dataclass(slots=True)
@@ -131,6 +143,9 @@ class Leases:
         self.owner = ids.next_ulid()
         self._sightings: dict[str, _Sighting] = {}
         self._held: dict[str, Lease] = {}
+        self._released: dict[str, int] = {}
+        """By scope: the epoch that this process gave up last."""
+
         self._lingering: dict[str, int] = {}
         self._linger_us = linger_ms * 1_000
         self._queue = WriteQueueManager()
@@ -169,7 +184,7 @@ class Leases:
         attempt = 0
         try:
             while True:
-                lease = self._try(scope)
+                lease = self._try(scope, gives_way=attempt < _GIVES_WAY, announced=announced)
                 if lease is not None:
                     return lease
                 if self._clock.monotonic_us() >= until_us:
@@ -186,7 +201,7 @@ class Leases:
         age_us = self._clock.monotonic_us() - lease.renewed_us
         if age_us > self._trusted_us:
             raise LeaseLost(f"{lease.scope} was renewed {age_us // 1_000} ms ago")
-        newest = max(self._epochs(lease.scope), default=lease.epoch)
+        newest = max(self._look(lease.scope).epochs, default=lease.epoch)
         if newest > lease.epoch:
             raise LeaseLost(f"{lease.scope} has epoch {newest}, ours is {lease.epoch}")
 
@@ -200,6 +215,7 @@ class Leases:
             if lease.is_released:
                 return
             lease.is_released = True
+            self._released[lease.scope] = lease.epoch
             try:
                 self._objects.put(_path(lease.scope, lease.epoch), self._body(lease, released=True))
             except (OmnigraphError, StorageSignal) as error:
@@ -237,8 +253,7 @@ class Leases:
         return lease
 
     def _has_waiters(self, scope: str) -> bool:
-        found = self._objects.list(f"{_FOLDER}/{scope}")
-        return any(each.path.rpartition("/")[2].startswith("wait-") for each in found)
+        return bool(self._look(scope).waiters)
 
     def close(self) -> None:
         """Release what is held and stop renewing."""
@@ -251,10 +266,14 @@ class Leases:
         if self._renewer is not None:
             self._renewer.join()
 
-    def _try(self, scope: str) -> Lease | None:
-        epochs = self._epochs(scope)
-        newest = max(epochs, default=0)
+    def _try(self, scope: str, *, gives_way: bool, announced: str | None) -> Lease | None:
+        found = self._look(scope)
+        newest = max(found.epochs, default=0)
         if newest and not self._is_free(scope, newest):
+            return None
+        # Whoever had it last is the first to know that it is free; it lets one who waits go first.
+        had_it_last = self._released.get(scope) == newest
+        if gives_way and had_it_last and found.waiters - {announced}:
             return None
         started_us = self._clock.monotonic_us()
         lease = Lease(self, scope, newest + 1, renewed_us=started_us)
@@ -267,10 +286,10 @@ class Leases:
             raise
         maybe_fail("lease.post_create")
         self._keep(lease)
-        if len(epochs) > _TIDY_ABOVE:
-            for epoch in epochs:
-                if epoch < newest:
-                    self._drop(_path(scope, epoch))
+        if len(found.epochs) > _TIDY_ABOVE:
+            old = [_path(scope, epoch) for epoch in found.epochs if epoch < newest]
+            for path in (*old, *found.forgotten):
+                self._drop(path)
         return lease
 
     def _give_back(self, lease: Lease) -> None:
@@ -296,6 +315,8 @@ class Leases:
             return False  # Tidied since the listing: somebody is at work; look again.
         if body.released or self._process.knows_gone(body.process):
             return True
+        if body.owner == self.owner and scope not in self._held:
+            return True  # Ours, and only its release was lost.
         if self._clock.now_us() - body.renewed_at > _COLD_EXPIRY_US:
             return True
         now_us = self._clock.monotonic_us()
@@ -330,10 +351,20 @@ class Leases:
             ttl_ms=self._settings.lease_ttl_ms,
         )
 
-    def _epochs(self, scope: str) -> list[int]:
-        names = (each.path.rpartition("/")[2] for each in self._objects.list(f"{_FOLDER}/{scope}"))
-        stems = (name.removesuffix(".json") for name in names if name.endswith(".json"))
-        return [int(stem) for stem in stems if stem.isdigit()]
+    def _look(self, scope: str) -> _Folder:
+        objects = self._objects.list(f"{_FOLDER}/{scope}")
+        names = {each.path.rpartition("/")[2]: each for each in objects}
+        waits = [each for name, each in names.items() if name.startswith("wait-")]
+        oldest_us = self._clock.now_us() - _WAIT_COUNTS_US
+        return _Folder(
+            epochs=[
+                int(name.removesuffix(".json"))
+                for name in names
+                if name.endswith(".json") and name.removesuffix(".json").isdigit()
+            ],
+            waiters=frozenset(each.path for each in waits if each.modified_us >= oldest_us),
+            forgotten=[each.path for each in waits if each.modified_us < oldest_us],
+        )
 
     def _announce(self, scope: str) -> str:
         path = f"{_FOLDER}/{scope}/wait-{self._ids.next_ulid()}"

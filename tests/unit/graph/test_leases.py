@@ -2,6 +2,7 @@
 
 import json
 import logging
+import os
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -488,3 +489,53 @@ def test_a_failing_store_does_not_leave_a_kept_lease_held_for_ever(site: Site) -
         pytest.fail("the store does not answer")
     watcher.before_each = None
     take(site.process(), wait_ms=TTL_MS // 3)
+
+
+def _announce(site: Site) -> Path:
+    path = site.root / "__leases" / SCOPE / "wait-01J00000000000000000000000"
+    path.touch()
+    return path
+
+
+def test_who_had_the_lease_last_lets_a_waiter_go_first(site: Site) -> None:
+    holder = site.process(real_time=True)
+    take(holder).release()
+    _announce(site)
+    with pytest.raises(BranchBusy):
+        take(holder)
+    assert take(holder, wait_ms=5_000).epoch == 2, "a waiter that does not come is not waited for"
+
+
+def test_a_waiter_of_long_ago_counts_for_nobody_and_is_tidied_away(site: Site) -> None:
+    holder = site.process(real_time=True)
+    take(holder).release()
+    forgotten = _announce(site)
+    os.utime(forgotten, (1_000_000, 1_000_000))
+    for _ in range(6):
+        take(holder).release()
+    assert not forgotten.exists()
+
+
+def test_a_lease_whose_release_was_lost_is_free_for_its_own_process(site: Site) -> None:
+    watcher = Watcher()
+    holder = site.process(watcher=watcher)
+    lease = take(holder)
+    watcher.fail("put", "__leases", OSError("gone"))
+    lease.release()
+    assert site.body(1)["released"] is False
+    with pytest.raises(BranchBusy):
+        take(site.process())
+    assert take(holder).epoch == 2
+
+
+def test_a_lease_of_which_only_the_answer_was_lost_is_given_back(site: Site) -> None:
+    def lose(call: StoreCall) -> None:
+        if call.operation == "create":
+            raise OSError("no answer")
+
+    watcher = Watcher()
+    watcher.after_each = lose
+    with pytest.raises(StorageUnavailable):
+        take(site.process(watcher=watcher))
+    assert site.body(1)["released"] is True
+    assert take(site.process()).epoch == 2
