@@ -12,11 +12,11 @@ import threading
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.errors import BranchNotFound, GraphNotFound, ManifestCorrupt
+from omnigraph.graph.manifest_rows import OUTLINE, ManifestRows, tip_positions
 from omnigraph.graph.rows import (
     HEAD_ID,
     SCHEMA_ID,
@@ -25,7 +25,6 @@ from omnigraph.graph.rows import (
     CommitRow,
     HeadRow,
     PinRow,
-    RawRow,
     RecoveryRow,
     RowKind,
     SchemaRow,
@@ -38,7 +37,7 @@ from omnigraph.graph.rows import (
     decode_schema,
     recovery_object_id,
 )
-from omnigraph.ids import MAIN_BRANCH_ID, BranchId, Incarnation, TableId
+from omnigraph.ids import MAIN_BRANCH_ID, BranchId
 from omnigraph.storage.signals import ObjectMissing
 
 if TYPE_CHECKING:
@@ -48,14 +47,27 @@ if TYPE_CHECKING:
 
 
 IDEMPOTENCY_WINDOW = 10_000
+READ_WHOLE_UP_TO_ROWS = 4_096
 
 
 class ManifestLine:
-    """The rows of one version of one line."""
+    """One version of one line.
 
-    def __init__(self, handle: LineHandle, rows: pa.Table) -> None:
+    What the head needs is read first, the whole history when it is asked for.
+    """
+
+    def __init__(
+        self,
+        handle: LineHandle,
+        rows: pa.Table | None = None,
+        *,
+        tip: pa.Table | None = None,
+        load: Callable[[], pa.Table] | None = None,
+    ) -> None:
         self.handle = handle
-        self._rows = rows
+        self._given = rows
+        self._load = load
+        self._tip = ManifestRows(tip) if tip is not None else self._all
 
     @property
     def branch_id(self) -> BranchId:
@@ -65,22 +77,22 @@ class ManifestLine:
     @cached_property
     def head(self) -> HeadRow:
         """Where the line stands."""
-        return decode_head(self._one(HEAD_ID))
+        return decode_head(self._tip.one(HEAD_ID))
 
     @cached_property
     def head_commit(self) -> CommitRow:
         """The commit at the head."""
-        return decode_commit(self._one(self.head.commit_id))
+        return decode_commit(self._tip.one(self.head.commit_id))
 
     @cached_property
     def schema(self) -> SchemaRow:
         """The accepted schema."""
-        return decode_schema(self._one(SCHEMA_ID))
+        return decode_schema(self._tip.one(SCHEMA_ID))
 
     @cached_property
     def pins(self) -> dict[TableRef, PinRow]:
         """The pins of the head."""
-        return self.pins_at(self.head.seq)
+        return _pins_at(self._tip, self.head.seq)
 
     def pins_at(self, seq: int) -> dict[TableRef, PinRow]:
         """Per living table the pin that was in force at `seq`, by table.
@@ -88,46 +100,29 @@ class ManifestLine:
         Raises:
             ManifestCorrupt: two living tables have one name.
         """
-        newest = self._newest(RowKind.TABLE_VERSION, seq)
-        ended = self._newest(RowKind.TABLE_TOMBSTONE, seq)
-        pins: dict[TableRef, PinRow] = {}
-        names: dict[str, TableRef] = {}
-        for ref, (pinned_at, position) in sorted(newest.items()):
-            if ref in ended and ended[ref][0] > pinned_at:
-                continue
-            pin = decode_pin(self._raw(position))
-            if pin.table_key in names:
-                raise ManifestCorrupt(
-                    f"two tables are called {pin.table_key}: {names[pin.table_key]} and {ref};"
-                    " restore __manifest from a copy",
-                    table_key=pin.table_key,
-                )
-            names[pin.table_key] = ref
-            pins[ref] = pin
-        return pins
+        return _pins_at(self._all, seq)
 
     def has_table(self, ref: TableRef) -> bool:
         """Whether the table is registered, living or ended."""
-        return f"table:{ref}" in self._positions
+        return self._all.find(f"table:{ref}") is not None
 
     def is_ended(self, ref: TableRef) -> bool:
         """Whether the table has a tombstone."""
-        return ref in self._newest(RowKind.TABLE_TOMBSTONE, self.head.seq)
+        return ref in self._all.newest(RowKind.TABLE_TOMBSTONE, self.head.seq)
 
     def commit(self, commit_id: str) -> CommitRow | None:
         """The commit of that id, if the line has it."""
-        position = self._positions.get(commit_id)
-        if position is None:
+        raw = self._all.find(commit_id)
+        if raw is None or raw["object_type"] != RowKind.GRAPH_COMMIT:
             return None
-        raw = self._raw(position)
-        return decode_commit(raw) if raw["object_type"] == RowKind.GRAPH_COMMIT else None
+        return decode_commit(raw)
 
     def commit_at(self, seq: int) -> CommitRow | None:
         """The commit of this line with that sequence number."""
         if not 0 <= seq <= self.head.seq:
             return None
         matching = pc.and_(
-            self._is(RowKind.GRAPH_COMMIT), pc.equal(self._rows["seq"], pa.scalar(seq))
+            self._all.is_of(RowKind.GRAPH_COMMIT), pc.equal(self._rows["seq"], pa.scalar(seq))
         )
         for raw in self._rows.filter(matching).to_pylist():
             return decode_commit(raw)
@@ -135,7 +130,7 @@ class ManifestLine:
 
     def commits(self) -> Iterator[CommitRow]:
         """Every commit of the line, copied ones included, in no order."""
-        return map(decode_commit, self._of(RowKind.GRAPH_COMMIT))
+        return map(decode_commit, self._all.of(RowKind.GRAPH_COMMIT))
 
     def commit_of_key(self, idempotency_key: str, branch: str) -> CommitRow | None:
         """The newest of the last 10,000 commits that was sent to the branch with this key.
@@ -147,7 +142,8 @@ class ManifestLine:
         candidates = self._rows.filter(
             pc.and_(
                 pc.and_(
-                    self._is(RowKind.GRAPH_COMMIT), pc.greater(self._rows["seq"], pa.scalar(after))
+                    self._all.is_of(RowKind.GRAPH_COMMIT),
+                    pc.greater(self._rows["seq"], pa.scalar(after)),
                 ),
                 pc.match_substring(self._rows["metadata"], spelled),
             )
@@ -162,21 +158,21 @@ class ManifestLine:
 
     def commit_table(self) -> pa.Table:
         """The raw rows of all commits."""
-        return self._rows.filter(self._is(RowKind.GRAPH_COMMIT))
+        return self._rows.filter(self._all.is_of(RowKind.GRAPH_COMMIT))
 
     def branches(self) -> dict[str, BranchRow]:
         """Branch rows by name, deleted ones too; only the main line's count."""
-        found = map(decode_branch, self._of(RowKind.BRANCH))
+        found = map(decode_branch, self._tip.of(RowKind.BRANCH))
         return {each.name: each for each in found}
 
     def recovery(self, operation_id: str) -> RecoveryRow | None:
         """How an operation was recovered, if it was."""
-        position = self._positions.get(recovery_object_id(operation_id))
-        return None if position is None else decode_recovery(self._raw(position))
+        raw = self._all.find(recovery_object_id(operation_id))
+        return None if raw is None else decode_recovery(raw)
 
     def recoveries(self) -> Iterator[RecoveryRow]:
         """Every recovery that the line records, in no order."""
-        return map(decode_recovery, self._of(RowKind.RECOVERY))
+        return map(decode_recovery, self._all.of(RowKind.RECOVERY))
 
     @cached_property
     def operations(self) -> frozenset[str]:
@@ -195,67 +191,37 @@ class ManifestLine:
         kept = self._rows.filter(pc.invert(gone))
         return ManifestLine(handle, pa.concat_tables([kept, merged]).combine_chunks())
 
-    @cached_property
-    def _positions(self) -> dict[str, int]:
-        names = self._rows["object_id"].to_pylist()
-        positions = {str(name): position for position, name in enumerate(names)}
-        if len(positions) != len(names):
-            raise ManifestCorrupt(
-                "the manifest has two rows of one object_id; restore __manifest from a copy",
-                rows=len(names),
-                distinct=len(positions),
-            )
-        return positions
+    @property
+    def _rows(self) -> pa.Table:
+        return self._all.table
 
     @cached_property
-    def _kinds(self) -> pa.ChunkedArray[pa.StringScalar]:
-        return self._rows["object_type"]
+    def _all(self) -> ManifestRows:
+        if self._given is not None:
+            return ManifestRows(self._given)
+        if self._load is None:
+            raise ValueError("a line has its rows, or a way to load them")
+        return ManifestRows(self._load())
 
-    def _is(self, kind: RowKind) -> pa.BooleanArray:
-        return pc.equal(self._kinds, pa.scalar(kind.value))
 
-    def _of(self, kind: RowKind) -> list[RawRow]:
-        return self._rows.filter(self._is(kind)).to_pylist()
-
-    def _one(self, object_id: str) -> RawRow:
-        position = self._positions.get(object_id)
-        if position is None:
+def _pins_at(rows: ManifestRows, seq: int) -> dict[TableRef, PinRow]:
+    newest = rows.newest(RowKind.TABLE_VERSION, seq)
+    ended = rows.newest(RowKind.TABLE_TOMBSTONE, seq)
+    pins: dict[TableRef, PinRow] = {}
+    names: dict[str, TableRef] = {}
+    for ref, (pinned_at, position) in sorted(newest.items()):
+        if ref in ended and ended[ref][0] > pinned_at:
+            continue
+        pin = decode_pin(rows.at(position))
+        if pin.table_key in names:
             raise ManifestCorrupt(
-                f"the manifest has no row {object_id!r}; restore __manifest from a copy",
-                object_id=object_id,
+                f"two tables are called {pin.table_key}: {names[pin.table_key]} and {ref};"
+                " restore __manifest from a copy",
+                table_key=pin.table_key,
             )
-        return self._raw(position)
-
-    def _raw(self, position: int) -> RawRow:
-        return self._rows.slice(position, 1).to_pylist()[0]
-
-    def _newest(self, kind: RowKind, seq: int) -> dict[TableRef, tuple[int, int]]:
-        """Per table the greatest `seq` not above the given one, and the position of its row."""
-        matching = pc.and_(self._is(kind), pc.less_equal(self._rows["seq"], pa.scalar(seq)))
-        positions = np.flatnonzero(matching.to_numpy(zero_copy_only=False) == True)  # noqa: E712
-        if not len(positions):
-            return {}
-        chosen = self._rows.select(["table_id", "incarnation", "seq"]).take(positions)
-        if any(column.null_count for column in chosen.columns):
-            raise ManifestCorrupt(
-                f"a {kind.value} row of the manifest names no table; restore __manifest from a copy"
-            )
-        tables, lives, numbers = (column.to_numpy() for column in chosen.columns)
-        order = np.lexsort((numbers, lives, tables))
-        # Ascending by seq within a table: the last one written to the mapping is the newest.
-        return {
-            TableRef(TableId(int(tables[at])), Incarnation(int(lives[at]))): (
-                int(numbers[at]),
-                int(positions[at]),
-            )
-            for at in _last_of_each(tables[order], lives[order], order)
-        }
-
-
-def _last_of_each(tables: np.ndarray, lives: np.ndarray, order: np.ndarray) -> np.ndarray:
-    ends = np.ones(len(order), dtype=bool)
-    ends[:-1] = (tables[1:] != tables[:-1]) | (lives[1:] != lives[:-1])
-    return order[ends]
+        names[pin.table_key] = ref
+        pins[ref] = pin
+    return pins
 
 
 class ManifestCoordinator:
@@ -288,9 +254,18 @@ class ManifestCoordinator:
         except ObjectMissing as error:
             raise _no_line(branch_id) from error
         self._check_stamp(handle)
-        line = ManifestLine(handle, self._storage.rows(handle))
+        line = self._line(handle)
         self.remember(line)
         return line
+
+    def _line(self, handle: LineHandle) -> ManifestLine:
+        """The line: all rows of a short one, of a long one those that its head needs."""
+        storage = self._storage
+        if handle.rows <= READ_WHOLE_UP_TO_ROWS:
+            return ManifestLine(handle, storage.rows(handle))
+        positions = tip_positions(storage.rows(handle, columns=OUTLINE))
+        tip = storage.take(handle, positions)
+        return ManifestLine(handle, tip=tip, load=lambda: storage.rows(handle))
 
     def remember(self, line: ManifestLine) -> None:
         """Keep a line that is known to be newer than what is cached."""

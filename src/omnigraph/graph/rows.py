@@ -125,12 +125,12 @@ class CommitRow:
 
     commit_id: CommitId
     seq: int
-    parent: CommitId | None
     kind: str
     schema_hash: str
     operation_id: OperationId
     authored_at: int
     authored_branch: BranchName
+    parent: CommitId | None = None
     actor_id: str | None = None
     merged_parent: CommitId | None = None
     read_set: Mapping[str, int] = field(default_factory=dict)
@@ -142,10 +142,7 @@ class CommitRow:
 
     def encode(self) -> dict[str, object]:
         """The row's columns; a copied commit has no place of its own on this line."""
-        metadata = {
-            name: getattr(self, name)
-            for name in (*_COMMIT_FIELDS, "parent", "merged_parent", "copied_from")
-        }
+        metadata = {name: getattr(self, name) for name in (*_COMMIT_FACTS, *_COMMIT_OPTIONS)}
         if self.copied_from is not None:
             metadata["copied_seq"] = self.seq
         return {
@@ -156,12 +153,11 @@ class CommitRow:
         }
 
 
-_COMMIT_FIELDS: Final = (
-    "kind",
-    "schema_hash",
-    "operation_id",
-    "authored_at",
-    "authored_branch",
+_COMMIT_FACTS: Final = ("kind", "schema_hash", "operation_id", "authored_at", "authored_branch")
+_COMMIT_OPTIONS: Final = (
+    "parent",
+    "merged_parent",
+    "copied_from",
     "actor_id",
     "read_set",
     "idempotency_key",
@@ -270,9 +266,9 @@ class RecoveryRow:
     operation_id: OperationId
     recovery_kind: str
     writer_kind: str
-    recovery_for_actor: str | None
-    recovered_by: Mapping[str, Any]
     recovered_at: int
+    recovered_by: Mapping[str, Any] = field(default_factory=dict)
+    recovery_for_actor: str | None = None
     tables: tuple[Mapping[str, Any], ...] = ()
     graph_commit_id: CommitId | None = None
 
@@ -320,10 +316,8 @@ def decode_commit(raw: RawRow) -> CommitRow:
         return CommitRow(
             commit_id=CommitId(raw["object_id"]),
             seq=raw["seq"] if raw["seq"] is not None else metadata["copied_seq"],
-            parent=metadata["parent"],
-            merged_parent=metadata["merged_parent"],
-            copied_from=metadata["copied_from"],
-            **{name: metadata[name] for name in _COMMIT_FIELDS},
+            **{name: metadata[name] for name in _COMMIT_FACTS},
+            **{name: metadata[name] for name in _COMMIT_OPTIONS if name in metadata},
         )
     except KeyError as error:
         raise _corrupt(raw, f"has no {error}") from error
@@ -379,7 +373,7 @@ def decode_recovery(raw: RawRow) -> RecoveryRow:
     """The recovery that a row describes."""
     metadata = _metadata(raw)
     try:
-        return RecoveryRow(**{**metadata, "tables": tuple(metadata["tables"])})
+        return RecoveryRow(**{**metadata, "tables": tuple(metadata.get("tables", ()))})
     except (KeyError, TypeError) as error:
         raise _corrupt(raw, str(error)) from error
 
@@ -409,7 +403,9 @@ def _metadata(raw: RawRow) -> dict[str, Any]:
 
 
 def _text(content: Mapping[str, Any]) -> str:
-    return json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    """Canonical JSON of what is known: every reader of a graph reads all of it."""
+    known = {name: value for name, value in content.items() if value not in (None, {}, [])}
+    return json.dumps(known, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
 
 def _corrupt(raw: RawRow, what: str) -> ManifestCorrupt:

@@ -63,6 +63,7 @@ class LineHandle:
     branch_id: BranchId
     version: int
     fragments: int
+    rows: int
     dataset: LanceDataset = field(repr=False, compare=False)
     """Only `storage/` touches it."""
 
@@ -152,10 +153,15 @@ class ManifestStorage:
             dataset.update_schema_metadata(dict(changes))
         self._sync_version(dataset, handle.branch_id)
 
-    def rows(self, handle: LineHandle) -> pa.Table:
-        """Every live row of the version."""
+    def rows(self, handle: LineHandle, *, columns: Sequence[str] | None = None) -> pa.Table:
+        """Every live row of the version, in the order that `take` counts."""
         with self._calls.making("scan", MANIFEST):
-            return handle.dataset.to_table()
+            return handle.dataset.to_table(columns=None if columns is None else list(columns))
+
+    def take(self, handle: LineHandle, positions: Sequence[int]) -> pa.Table:
+        """The rows at these positions of the version."""
+        with self._calls.making("take", MANIFEST):
+            return handle.dataset.take(list(positions))
 
     def merge(self, handle: LineHandle, rows: pa.Table) -> LineHandle:
         """Insert or replace rows by `object_id`, on exactly this version, as one commit.
@@ -261,5 +267,6 @@ def _handle(dataset: LanceDataset, branch_id: BranchId) -> LineHandle:
         branch_id=branch_id,
         version=dataset.version,
         fragments=len(dataset.get_fragments()),
+        rows=dataset.count_rows(),
         dataset=dataset,
     )

@@ -4,13 +4,25 @@ import subprocess
 import sys
 from collections.abc import Iterable
 
+import pyarrow as pa
 import pytest
-from tests.unit.graph.graphs import Opened, delete, merge_raw, merge_rows, names, upsert
+from tests.unit.graph.graphs import (
+    Opened,
+    Watcher,
+    delete,
+    merge_raw,
+    merge_rows,
+    names,
+    state,
+    upsert,
+)
 
 from omnigraph.errors import BranchNotFound, GraphNotFound, ManifestCorrupt
 from omnigraph.graph import line as lines
 from omnigraph.graph.line import ManifestLine
+from omnigraph.graph.manifest_rows import OUTLINE, tip_positions
 from omnigraph.graph.rows import (
+    BranchRow,
     CommitRow,
     HeadRow,
     PinRow,
@@ -25,6 +37,7 @@ from omnigraph.ids import (
     MAIN_BRANCH,
     MAIN_BRANCH_ID,
     BranchId,
+    BranchName,
     CommitId,
     Incarnation,
     OperationId,
@@ -134,8 +147,64 @@ def test_two_living_tables_of_one_name_are_damage_and_a_dropped_one_is_not(graph
 
 def test_a_line_with_two_rows_of_one_id_is_damage(graphs: Opened) -> None:
     line = line_of(graphs, [commit(0), commit(1), commit(1)], head=1)
-    with pytest.raises(ManifestCorrupt, match="object_id"):
-        _ = line.head
+    with pytest.raises(ManifestCorrupt, match="2 rows 'C00001'"):
+        _ = line.head_commit
+
+
+def test_the_head_of_a_long_line_is_the_same_read_alone(graphs: Opened) -> None:
+    history: list[Row] = [
+        pin(FIRST, 0),
+        pin(FIRST, 2),
+        end(FIRST, 3),
+        pin(AGAIN, 5),
+        pin(OTHER, 1, key="node:B"),
+        BranchRow(
+            name=BranchName("rev"),
+            branch_id=BranchId("01j"),
+            parent_branch_id=MAIN_BRANCH_ID,
+            forked_at=CommitId("C00001"),
+            created_at=1,
+        ),
+    ]
+    whole = line_of(graphs, [*history, *map(commit, range(9)), commit(8, copied=True)], head=8)
+    tip = whole.rows.take(tip_positions(whole.rows.select(OUTLINE)))
+    assert tip.num_rows == 8
+    loads: list[int] = []
+
+    def load() -> pa.Table:
+        loads.append(1)
+        return whole.rows
+
+    line = ManifestLine(whole.handle, tip=tip, load=load)
+    assert (line.head, line.head_commit, line.schema) == (
+        whole.head,
+        whole.head_commit,
+        whole.schema,
+    )
+    assert (line.pins, line.branches()) == (whole.pins, whole.branches())
+    assert not loads
+    assert line.pins_at(2) == whole.pins_at(2)
+    assert line.commit("C00003") == whole.commit("C00003")
+    assert loads == [1], "the rest is read once, when it is asked for"
+
+
+def test_a_long_line_is_read_by_its_head_first(
+    graphs: Opened, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    graph = graphs.init()
+    upsert(graph, "a")
+    graph.branches.create("rev")
+    delete(graph, "a")
+    whole = graphs.read_only().snapshot()
+    monkeypatch.setattr("omnigraph.graph.line.READ_WHOLE_UP_TO_ROWS", 0)
+    watcher = Watcher()
+    short = graphs.coordinated(observer=watcher)
+    assert state(short.snapshot()) == state(whole)
+    made = [each.operation for each in watcher.calls if each.target == "__manifest"]
+    assert made.count("scan") == made.count("take") == 1
+    assert [each.name for each in short.branches.list()] == ["main", "rev"]
+    upsert(short, "b")
+    assert names(short) == ["b"]
 
 
 @pytest.mark.parametrize("missing", ["graph_head", "schema", "commit"])
