@@ -37,7 +37,7 @@ from omnigraph.ids import (
     new_commit_id,
     new_operation_id,
 )
-from omnigraph.limits import MAX_OPERATION_TABLES, MAX_REPREPARE_ATTEMPTS
+from omnigraph.limits import MAX_LINKS_PER_TABLE, MAX_OPERATION_TABLES, MAX_REPREPARE_ATTEMPTS
 from omnigraph.storage.handles import Pin, lance_branch
 from omnigraph.storage.signals import CommitRefused, Interleaved, StorageSignal
 
@@ -485,6 +485,12 @@ def _require_size(prepared: PreparedWrite) -> None:
             limit=MAX_OPERATION_TABLES,
             actual=len(prepared.staged),
         )
+    for staged in prepared.staged:
+        if len(staged.links) > MAX_LINKS_PER_TABLE:
+            raise InternalError(
+                f"{staged.base.layout.table_key}: {len(staged.links)} transactions in one write,"
+                f" at most {MAX_LINKS_PER_TABLE} are planned for; please report it"
+            )
 
 
 def _rows_by_table(moving: Sequence[StagedWrite]) -> dict[str, dict[str, int]]:

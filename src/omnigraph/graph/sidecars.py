@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from omnigraph.errors import ManifestCorrupt
+from omnigraph.errors import ManifestCorrupt, ResourceLimit
 from omnigraph.graph.intent import Intent, PlannedPin, SidecarKind
 from omnigraph.graph.rows import TableRef
 from omnigraph.ids import Incarnation, TableId
+from omnigraph.limits import MAX_SIDECAR_BYTES
 from omnigraph.storage.objects import OBJECT_FORMAT, decode
 from omnigraph.storage.signals import ObjectMissing
 
@@ -97,8 +98,21 @@ class Sidecars:
         self._objects = objects
 
     def arm(self, sidecar: Sidecar) -> None:
-        """Write a sidecar; it is durable when this returns."""
-        self._objects.create(sidecar.path, sidecar.encode(), durable=True)
+        """Write a sidecar; it is durable when this returns.
+
+        Raises:
+            ResourceLimit: it is too large to be read as a whole; nothing was written.
+        """
+        data = sidecar.encode()
+        if len(data) > MAX_SIDECAR_BYTES:
+            raise ResourceLimit(
+                f"one write describes itself in {len(data)} bytes, {MAX_SIDECAR_BYTES} are allowed;"
+                " split it",
+                resource="sidecar_bytes",
+                limit=MAX_SIDECAR_BYTES,
+                actual=len(data),
+            )
+        self._objects.create(sidecar.path, data, durable=True)
 
     def disarm(self, operation_id: str) -> None:
         """Remove a sidecar; one that is not there counts as removed."""

@@ -28,12 +28,14 @@ from omnigraph.errors import (
     BranchNotFound,
     ConstraintViolation,
     IdempotencyKeyReused,
+    InternalError,
     InvalidArgument,
     KeyConflict,
     OmnigraphError,
     PreconditionFailed,
     ReadOnlyGraph,
     ReadSetChanged,
+    ResourceLimit,
 )
 from omnigraph.failpoints import armed
 from omnigraph.graph.commit_graph import Commit
@@ -702,3 +704,26 @@ def test_a_commit_names_the_versions_it_was_prepared_on(graphs: Opened) -> None:
     assert row is not None
     expected = {str(ref): pin.version for ref, pin in pins.items() if pin.table_key != "node:Doc"}
     assert dict(row.read_set) == expected
+
+
+def test_a_write_that_describes_itself_too_long_is_refused_before_any_effect(
+    graphs: Opened, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    graph = graphs.init()
+    monkeypatch.setattr("omnigraph.graph.sidecars.MAX_SIDECAR_BYTES", 100)
+    before = table_files(graphs.root)
+    with pytest.raises(ResourceLimit) as caught:
+        upsert(graph, "a")
+    assert caught.value.details["resource"] == "sidecar_bytes"
+    assert (sidecars(graphs.root), names(graph)) == ([], [])
+    assert {each for each in table_files(graphs.root) - before if "_versions" in each} == set()
+
+
+def test_more_transactions_of_a_table_than_planned_for_are_refused(
+    graphs: Opened, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    graph = graphs.init()
+    monkeypatch.setattr("omnigraph.graph.commit_protocol.MAX_LINKS_PER_TABLE", 0)
+    with pytest.raises(InternalError, match="node:Person"):
+        upsert(graph, "a")
+    assert names(graph) == []
