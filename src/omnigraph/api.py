@@ -82,6 +82,7 @@ class Graph:
             _schema_text(schema),
             clock=clock,
             ids=UlidSource(clock),
+            settings=settings.storage,
             release=version("omnigraph"),
             actor_id=_checked_actor(actor),
             force=force,
@@ -322,10 +323,12 @@ def _schema_text(schema: str | Path) -> str:
 
 
 def _checked_actor(actor: str | None) -> str | None:
-    if actor is not None and (not actor or actor.startswith(_RESERVED_ACTOR)):
+    if actor is None:
+        return None
+    if not isinstance(actor, str) or not actor or actor.startswith(_RESERVED_ACTOR):
         raise InvalidArgument(
-            f"{actor!r} cannot be an actor: it is empty or starts with {_RESERVED_ACTOR!r}, which"
-            " the system keeps for itself",
+            f"{actor!r} cannot be an actor: it is no text, empty, or starts with"
+            f" {_RESERVED_ACTOR!r}, which the system keeps for itself",
             argument="actor",
         )
     return actor

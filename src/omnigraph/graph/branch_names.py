@@ -18,7 +18,7 @@ def parse_branch_name(name: str) -> BranchName:
     Raises:
         InvalidBranchName: with the rule that it breaks.
     """
-    reason = _reserved(name) or _broken_rule(name)
+    reason = "it is no text" if not isinstance(name, str) else _reserved(name) or _broken_rule(name)
     if reason is not None:
         raise InvalidBranchName(
             f"{name!r} cannot be the name of a branch: {reason}", branch=name, reason=reason

@@ -7,11 +7,12 @@ whatever Lance keeps for it before or after is invisible. Neither operation make
 from __future__ import annotations
 
 import logging
-from contextlib import suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from omnigraph.errors import (
+    BranchBusy,
     BranchExists,
     BranchHasDescendants,
     BranchNotFound,
@@ -27,12 +28,13 @@ from omnigraph.graph.tables import bare_layout
 from omnigraph.ids import MAIN_BRANCH, MAIN_BRANCH_ID, BranchId, new_branch_id
 from omnigraph.limits import MAX_PUBLISH_ROUNDS
 from omnigraph.storage.handles import lance_branch
-from omnigraph.storage.signals import StorageSignal
+from omnigraph.storage.signals import ObjectMissing, StorageSignal
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator, Sequence
 
     from omnigraph.graph.coordinator import GraphCoordinator
+    from omnigraph.graph.leases import Lease
     from omnigraph.graph.line import ManifestLine
 
 log = logging.getLogger(__name__)
@@ -94,7 +96,7 @@ class Branches:
         graph = self._graph
         self._require_absent(wanted, graph.lines.read(MAIN_BRANCH_ID))
         graph.branch_id(from_)
-        with graph.leases.holding(SCHEMA_SCOPE):
+        with self._holding(SCHEMA_SCOPE) as leases:
             self._require_absent(wanted, graph.lines.read(MAIN_BRANCH_ID))
             source = graph.lines.read(graph.branch_id(from_))
             row = BranchRow(
@@ -105,14 +107,14 @@ class Branches:
                 created_at=graph.clock.now_us(),
                 actor_id=actor_id,
             )
-            graph.storage.manifest.create_line(row.branch_id, source.handle)
+            self._create_line(row, source)
             maybe_fail("branch_create.post_native")
             try:
-                self._write(row, lambda line: self._require_creatable(row, line))
+                self._write(row, lambda line: self._require_creatable(row, line), leases)
             except (BranchExists, BranchNotFound):
-                graph.storage.manifest.delete_line(row.branch_id)
+                self._reclaim(row.branch_id, {})
                 raise
-        return self._describe(row.branch_id)
+            return self._describe(row.branch_id)
 
     def delete(self, name: str) -> None:
         """Delete a branch; it is gone when this returns, its storage soon after.
@@ -127,17 +129,38 @@ class Branches:
         row = graph.lines.branch(name)
         # The schema lease keeps a branch from being forked off this one meanwhile; the branch's own
         # keeps a write from standing between its phases.
-        with (
-            graph.leases.holding(SCHEMA_SCOPE),
-            graph.leases.holding(branch_scope(row.branch_id)) as lease,
-        ):
+        with self._holding(SCHEMA_SCOPE, branch_scope(row.branch_id)) as leases:
             owned = self._owned_tables(row.branch_id)
-            self._write(row.deleted(), lambda line: self._require_deletable(row, line))
+            self._write(row.deleted(), lambda line: self._require_deletable(row, line), leases)
             maybe_fail("branch_delete.post_publish_pre_reclaim")
-            self._settle_sidecars(row.branch_id, lease)
+            self._settle_sidecars(row.branch_id, leases[-1])
         self._reclaim(row.branch_id, owned)
 
-    def _write(self, row: BranchRow, judge: Callable[[ManifestLine], None]) -> None:
+    @contextmanager
+    def _holding(self, *scopes: str) -> Iterator[Sequence[Lease]]:
+        """Hold leases in this order; one that is lost before the row is written ends it all."""
+        with ExitStack() as stack:
+            leases = [stack.enter_context(self._graph.leases.holding(each)) for each in scopes]
+            try:
+                yield leases
+            except LeaseLost as lost:
+                raise BranchBusy(
+                    f"the lease {scopes[0]!r} was lost to another process; send the same again",
+                    scope=scopes[0],
+                ) from lost
+
+    def _create_line(self, row: BranchRow, source: ManifestLine) -> None:
+        try:
+            self._graph.storage.manifest.create_line(row.branch_id, source.handle)
+        except ObjectMissing as error:
+            raise BranchNotFound(
+                f"the branch to fork {row.name!r} from was deleted meanwhile",
+                branch=row.parent_branch_id,
+            ) from error
+
+    def _write(
+        self, row: BranchRow, judge: Callable[[ManifestLine], None], leases: Sequence[Lease]
+    ) -> None:
         """Write a branch row by the recipe of a publish: judge and merge on one version."""
         graph = self._graph
         line = graph.lines.read(MAIN_BRANCH_ID)
@@ -145,6 +168,8 @@ class Branches:
             if line.branches().get(row.name) == row:
                 return  # An acknowledgement was lost.
             judge(line)
+            for lease in leases:
+                lease.check()
             try:
                 graph.publisher.merge_beside_head(line, [row])
             except (StorageSignal, StorageUnavailable, StorageInternalError):
@@ -196,11 +221,11 @@ class Branches:
                 descendants=children,
             )
 
-    def _settle_sidecars(self, branch_id: BranchId, lease: Any) -> None:  # noqa: ANN401
+    def _settle_sidecars(self, branch_id: BranchId, lease: Lease) -> None:
         """Record writes of the deleted branch as discarded; if this fails, an open does it."""
         try:
             self._graph.recovery.heal(branch_id, lease)
-        except (OmnigraphError, LeaseLost) as error:
+        except (OmnigraphError, StorageSignal) as error:
             log.warning("sidecars left", extra={"branch_id": branch_id, "cause": str(error)})
 
     def _reclaim(self, branch_id: BranchId, owned: dict[str, tuple[Any, str]]) -> None:

@@ -142,8 +142,10 @@ class CommitGraph:
         Raises:
             InvalidArgument: the limit is not positive, or the cursor is not one of this line.
         """
-        if limit < 1:
-            raise InvalidArgument(f"limit must be at least 1, not {limit}", argument="limit")
+        if not isinstance(limit, int) or limit < 1:
+            raise InvalidArgument(
+                f"limit must be a number of at least 1, not {limit!r}", argument="limit"
+            )
         head, after = self._cursor(cursor)
         walk = self.walk(head)
         if after is not None and not any(each.graph_commit_id == after for each in walk):

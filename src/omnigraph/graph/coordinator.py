@@ -18,6 +18,7 @@ from omnigraph.errors import (
     ReadOnlyGraph,
     RecoveryBlocked,
     StorageInternalError,
+    StorageUnavailable,
 )
 from omnigraph.graph.commit_protocol import CommitProtocol
 from omnigraph.graph.init_claim import find_claim, release_stale_claim
@@ -45,7 +46,7 @@ from omnigraph.graph.tables import bare_layout, pin_of
 from omnigraph.ids import MAIN_BRANCH, MAIN_BRANCH_ID, BranchId, BranchName
 from omnigraph.storage.location import require_folder
 from omnigraph.storage.probe import probe_store
-from omnigraph.storage.signals import ObjectMissing
+from omnigraph.storage.signals import ObjectMissing, StorageSignal
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -95,9 +96,7 @@ class GraphCoordinator:
         process = this_process()
         self.process = process
         self._migrations = migrations
-        if mode is OpenMode.READ_WRITE:
-            storage.manifest.remove_torn()
-        self.stamp = self._opened_stamp()
+        self.stamp = self._mended_stamp()
         self.schemas = Schemas(storage.objects)
         self.sidecars = Sidecars(storage.objects)
         self.leases = Leases(
@@ -170,6 +169,16 @@ class GraphCoordinator:
         """Release leases; safe twice."""
         self.leases.close()
 
+    def _mended_stamp(self) -> Stamp:
+        """The stamp; a head that a power cut tore is set aside by whoever may write."""
+        try:
+            return self._opened_stamp()
+        except (ManifestCorrupt, StorageUnavailable):
+            if self.mode is OpenMode.READ_ONLY or not self.storage.location.is_local:
+                raise
+            self.storage.manifest.remove_torn()
+            return self._opened_stamp()
+
     def _opened_stamp(self) -> Stamp:
         require_folder(self.storage.location)
         try:
@@ -215,6 +224,7 @@ class GraphCoordinator:
 
     def _remove_torn(self) -> None:
         """Clear what a power cut left of a write that nobody was told of."""
+        self.storage.manifest.remove_torn()
         self.sidecars.remove_torn()
         for sidecar in self.sidecars.list():
             for table in sidecar.tables:
@@ -232,7 +242,7 @@ class GraphCoordinator:
                 log.info(
                     "recovery left to others", extra={"branch_id": branch_id, "why": str(busy)}
                 )
-            except RecoveryBlocked as blocked:
+            except (RecoveryBlocked, BranchNotFound, StorageSignal) as blocked:
                 log.warning("recovery blocked", extra={"branch_id": branch_id, "why": str(blocked)})
 
     def live_branch_ids(self) -> dict[BranchId, BranchName]:

@@ -6,10 +6,12 @@ root that a forced init clears; a crash after it leaves a good graph.
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING
 
 from omnigraph.errors import (
     GraphExists,
+    OmnigraphError,
     RootNotEmpty,
     StorageUnavailable,
 )
@@ -20,8 +22,11 @@ from omnigraph.graph.init_claim import (
     find_claim,
     in_progress,
     release_claim,
+    require_claim,
     take_claim,
 )
+from omnigraph.graph.leases import LeaseLost, Leases
+from omnigraph.graph.pause import Pauses
 from omnigraph.graph.process_identity import this_process
 from omnigraph.graph.rows import (
     CommitRow,
@@ -43,17 +48,24 @@ from omnigraph.ids import (
     new_operation_id,
 )
 from omnigraph.lang import accept_schema, compile_schema
+from omnigraph.storage.location import refuse_file
 from omnigraph.storage.probe import probe_store
 from omnigraph.storage.signals import ObjectMissing, StorageSignal
 
 if TYPE_CHECKING:
     from omnigraph.clock import Clock
+    from omnigraph.graph.leases import Lease
     from omnigraph.ids import IdSource
     from omnigraph.lang import AcceptedSchema
+    from omnigraph.settings import StorageSettings
     from omnigraph.storage.graph_storage import GraphStorage
     from omnigraph.storage.objects import StorageAdapter
 
+log = logging.getLogger(__name__)
+
 _PROBE_PREFIX = "__probe-"
+_CLEARING_SCOPE = "init"
+_CLEARING = f"__leases/{_CLEARING_SCOPE}/"
 _SHOWN_OBJECTS = 3
 
 
@@ -63,6 +75,7 @@ def create_graph(
     *,
     clock: Clock,
     ids: IdSource,
+    settings: StorageSettings,
     release: str,
     actor_id: str | None = None,
     force: bool = False,
@@ -74,9 +87,11 @@ def create_graph(
         GraphExists, RootNotEmpty, InitInProgress: something is there; it is unchanged.
     """
     accepted = accept_schema(compile_schema(source))
+    refuse_file(storage.location)
     objects = storage.objects
+    leases = Leases(objects, clock, ids, Pauses(ids), settings, this_process())
     if force:
-        _clear_abandoned(storage, clock)
+        _clear_abandoned(storage, clock, leases)
     elif storage.manifest.exists():
         raise _exists(storage)
     probe_store(storage.location, objects, ids)
@@ -91,11 +106,17 @@ def create_graph(
     try:
         _require_empty(storage)
     except (GraphExists, RootNotEmpty):
-        release_claim(objects)
+        release_claim(objects, claim.claim_id)
         raise
-    Schemas(objects).store(accepted, source)
-    maybe_fail("init.post_schema")
-    rows = _first_rows(storage, accepted, clock=clock, ids=ids, actor_id=actor_id)
+    try:
+        Schemas(objects).store(accepted, source)
+        maybe_fail("init.post_schema")
+        rows = _first_rows(storage, accepted, clock=clock, ids=ids, actor_id=actor_id)
+        require_claim(objects, claim.claim_id)
+    except OmnigraphError:
+        _take_back(objects, claim.claim_id)
+        raise
+    storage.sync_root()
     stamp = Stamp(
         version=INTERNAL_MANIFEST_SCHEMA_VERSION,
         graph_id=new_graph_id(ids),
@@ -104,7 +125,7 @@ def create_graph(
     )
     _create_manifest(storage, rows, stamp)
     maybe_fail("init.post_manifest_pre_unclaim")
-    release_claim(objects)
+    release_claim(objects, claim.claim_id)
 
 
 def _create_manifest(storage: GraphStorage, rows: list[Row], stamp: Stamp) -> None:
@@ -174,7 +195,9 @@ def _require_empty(storage: GraphStorage) -> None:
         raise _exists(storage)
     found = [each.path for each in storage.objects.list("", limit=100)]
     others = sorted(
-        path for path in found if path != CLAIM_PATH and not path.startswith(_PROBE_PREFIX)
+        path
+        for path in found
+        if path != CLAIM_PATH and not path.startswith((_PROBE_PREFIX, _CLEARING))
     )
     if others:
         more = ", …" if len(others) > _SHOWN_OBJECTS else ""
@@ -185,8 +208,26 @@ def _require_empty(storage: GraphStorage) -> None:
         )
 
 
-def _clear_abandoned(storage: GraphStorage, clock: Clock) -> None:
-    """Remove what a crashed init left; never a graph, never a root without a claim."""
+def _clear_abandoned(storage: GraphStorage, clock: Clock, leases: Leases) -> None:
+    """Remove what a crashed init left; never a graph, never a root without a claim.
+
+    Two that clear one root must not meet: the slower one would remove what the faster one has
+    already made anew.
+    """
+    if storage.manifest.exists():
+        raise _exists(storage)
+    if find_claim(storage.objects) is None:
+        return
+    try:
+        with leases.holding(_CLEARING_SCOPE) as lease:
+            _clear(storage, clock, lease)
+    except LeaseLost as lost:
+        raise in_progress(find_claim(storage.objects)) from lost
+    finally:
+        leases.close()
+
+
+def _clear(storage: GraphStorage, clock: Clock, lease: Lease) -> None:
     if storage.manifest.exists():
         raise _exists(storage)
     claim = find_claim(storage.objects)
@@ -194,15 +235,28 @@ def _clear_abandoned(storage: GraphStorage, clock: Clock) -> None:
         return
     if not claim.is_abandoned(this_process(), clock):
         raise in_progress(claim)
-    _delete_all_but_claim(storage.objects)
-    release_claim(storage.objects)
+    for path in _left_by_init(storage.objects):
+        lease.check()
+        storage.objects.delete(path)
+    lease.check()
+    release_claim(storage.objects, claim.claim_id)
 
 
-def _delete_all_but_claim(objects: StorageAdapter) -> None:
-    """The claim goes last: while it is there, whoever comes can still tell what this root is."""
-    for each in reversed(objects.list("")):
-        if each.path != CLAIM_PATH:
-            objects.delete(each.path)
+def _take_back(objects: StorageAdapter, claim_id: str) -> None:
+    """Remove what this init wrote before it failed, so that the next one can begin at once."""
+    try:
+        require_claim(objects, claim_id)
+        for path in _left_by_init(objects):
+            objects.delete(path)
+        release_claim(objects, claim_id)
+    except (OmnigraphError, StorageSignal) as error:
+        log.warning("a failed init left its files", extra={"cause": str(error)})
+
+
+def _left_by_init(objects: StorageAdapter) -> list[str]:
+    """Everything but the claim, which goes last: it tells whoever comes what this root is."""
+    found = (each.path for each in reversed(objects.list("")))
+    return [path for path in found if path != CLAIM_PATH and not path.startswith(_CLEARING)]
 
 
 def _exists(storage: GraphStorage) -> GraphExists:

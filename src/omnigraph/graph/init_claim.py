@@ -97,13 +97,26 @@ def _torn_claim() -> InitClaim:
     )
 
 
-def release_claim(objects: StorageAdapter) -> None:
-    """Remove the claim."""
-    objects.delete(CLAIM_PATH)
+def require_claim(objects: StorageAdapter, claim_id: str) -> None:
+    """Make sure that the claim is still this one: a slow init may have been taken for dead.
+
+    Raises:
+        InitInProgress: the claim is gone, or another's.
+    """
+    found = find_claim(objects)
+    if found is None or found.claim_id != claim_id:
+        raise in_progress(found)
+
+
+def release_claim(objects: StorageAdapter, claim_id: str) -> None:
+    """Remove the claim, if it is still this one."""
+    found = find_claim(objects)
+    if found is not None and found.claim_id == claim_id:
+        objects.delete(CLAIM_PATH)
 
 
 def release_stale_claim(objects: StorageAdapter, created_by: str) -> None:
     """Remove the claim that the creator of this graph did not come to remove."""
     claim = find_claim(objects)
     if claim is not None and claim.claim_id == created_by:
-        release_claim(objects)
+        release_claim(objects, created_by)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from omnigraph.errors import BranchBusy, OmnigraphError, StorageUnavailable
+from omnigraph.errors import BranchBusy, InvalidArgument, OmnigraphError, StorageUnavailable
 from omnigraph.failpoints import maybe_fail
 from omnigraph.graph.process_identity import ProcessIdentity
 from omnigraph.graph.write_queue import WriteQueueManager
@@ -163,6 +163,8 @@ class Leases:
             BranchBusy: it was not free within the wait.
         """
         wait_ms = self._settings.lease_wait_ms if wait_ms is None else wait_ms
+        if self._closed:
+            raise InvalidArgument("this graph is closed; open it again to write to it")
         with self._queue.turn(scope, wait_ms=wait_ms) as is_our_turn:
             if not is_our_turn:
                 raise self._busy(scope, wait_ms)
@@ -194,10 +196,22 @@ class Leases:
                 attempt += 1
         finally:
             if announced is not None:
-                self._drop(announced)
+                self._withdraw(announced, scope)
+
+    def _withdraw(self, announced: str, scope: str) -> None:
+        """Take an announcement back; an interrupt must not cost the lease it was made for."""
+        try:
+            self._drop(announced)
+        except BaseException:
+            held = self._held.get(scope)
+            if held is not None:
+                self.release(held)
+            raise
 
     def check(self, lease: Lease) -> None:
         """See `Lease.check`."""
+        if lease.is_released:
+            raise LeaseLost(f"{lease.scope} was released")
         age_us = self._clock.monotonic_us() - lease.renewed_us
         if age_us > self._trusted_us:
             raise LeaseLost(f"{lease.scope} was renewed {age_us // 1_000} ms ago")
@@ -256,14 +270,17 @@ class Leases:
         return bool(self._look(scope).waiters)
 
     def close(self) -> None:
-        """Release what is held and stop renewing."""
+        """Release what is kept and stop renewing; a write under way releases its own."""
         with self._condition:
             self._closed = True
-            held = list(self._held.values())
-            self._condition.notify_all()
-        for lease in held:
+            kept = [self._held[scope] for scope in self._lingering if scope in self._held]
+            self._lingering.clear()
+        for lease in kept:
             self.release(lease)
-        if self._renewer is not None:
+        with self._condition:
+            self._condition.notify_all()
+            is_idle = not self._held
+        if self._renewer is not None and is_idle:
             self._renewer.join()
 
     def _try(self, scope: str, *, gives_way: bool, announced: str | None) -> Lease | None:
@@ -284,12 +301,17 @@ class Leases:
         except StorageUnavailable:
             self._give_back(lease)
             raise
-        maybe_fail("lease.post_create")
-        self._keep(lease)
-        if len(found.epochs) > _TIDY_ABOVE:
-            old = [_path(scope, epoch) for epoch in found.epochs if epoch < newest]
-            for path in (*old, *found.forgotten):
-                self._drop(path)
+        try:
+            maybe_fail("lease.post_create")
+            self._keep(lease)
+            if len(found.epochs) > _TIDY_ABOVE:
+                old = [_path(scope, epoch) for epoch in found.epochs if epoch < newest]
+                for path in (*old, *found.forgotten):
+                    self._drop(path)
+        except BaseException:
+            # An interrupt here would leave the lease held, and renewed, for ever.
+            self.release(lease)
+            raise
         return lease
 
     def _give_back(self, lease: Lease) -> None:
@@ -317,10 +339,10 @@ class Leases:
             return True
         if body.owner == self.owner and scope not in self._held:
             return True  # Ours, and only its release was lost.
-        if self._clock.now_us() - body.renewed_at > _COLD_EXPIRY_US:
-            return True
         now_us = self._clock.monotonic_us()
         seen = self._sightings.get(scope)
+        if seen is None and self._clock.now_us() - body.renewed_at > _COLD_EXPIRY_US:
+            return True
         if seen is None or (seen.epoch, seen.beat) != (epoch, body.beat):
             self._sightings[scope] = _Sighting(epoch, body.beat, now_us)
             return False
@@ -403,10 +425,10 @@ class Leases:
         pause_s = self._settings.lease_ttl_ms / 3 / 1_000
         while True:
             with self._condition:
-                if self._closed:
+                if self._closed and not self._held:
                     return
                 self._condition.wait(min(pause_s, _LINGER_LOOK_S) if self._lingering else pause_s)
-                held = [] if self._closed else list(self._held.values())
+                held = list(self._held.values())
                 kept = dict(self._lingering)
             for lease in held:
                 if lease.scope in kept:

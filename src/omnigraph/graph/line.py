@@ -48,6 +48,7 @@ if TYPE_CHECKING:
 
 IDEMPOTENCY_WINDOW = 10_000
 READ_WHOLE_UP_TO_ROWS = 4_096
+MOST_LINES_KEPT = 64
 
 
 class ManifestLine:
@@ -162,6 +163,10 @@ class ManifestLine:
 
     def branches(self) -> dict[str, BranchRow]:
         """Branch rows by name, deleted ones too; only the main line's count."""
+        return self._branches
+
+    @cached_property
+    def _branches(self) -> dict[str, BranchRow]:
         found = map(decode_branch, self._tip.of(RowKind.BRANCH))
         return {each.name: each for each in found}
 
@@ -272,7 +277,11 @@ class ManifestCoordinator:
         with self._lock:
             cached = self._lines.get(line.branch_id)
             if cached is None or cached.handle.version < line.handle.version:
+                self._lines.pop(line.branch_id, None)
                 self._lines[line.branch_id] = line
+            while len(self._lines) > MOST_LINES_KEPT:
+                oldest = next(each for each in self._lines if each != MAIN_BRANCH_ID)
+                del self._lines[oldest]
 
     def forget(self, branch_id: BranchId) -> None:
         """Drop what is cached of a branch that is gone."""

@@ -31,14 +31,17 @@ class ProcessIdentity:
         """Whether this process can tell that the other does not exist any more."""
         if not self.boot_id or (self.host, self.boot_id) != (other.host, other.boot_id):
             return False
-        return _started(other.pid) != other.pid_started
+        started = _started(other.pid)
+        if started is None:
+            return not _exists(other.pid)  # Hidden from us, or gone: only the kernel can tell.
+        return started != other.pid_started
 
 
 def this_process() -> ProcessIdentity:
     """The identity of the calling process."""
     pid = os.getpid()
     return ProcessIdentity(
-        host=socket.gethostname(), boot_id=_boot_id(), pid=pid, pid_started=_started(pid)
+        host=socket.gethostname(), boot_id=_boot_id(), pid=pid, pid_started=_started(pid) or ""
     )
 
 
@@ -51,14 +54,24 @@ def _boot_id() -> str:
         return _output_of("sysctl", "-n", "kern.bootsessionuuid")
 
 
-def _started(pid: int) -> str:
-    """When a process started, or empty if there is no such process (or only its zombie)."""
+def _exists(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except (PermissionError, OverflowError):
+        return True
+    return True
+
+
+def _started(pid: int) -> str | None:
+    """When a process started, empty if only its zombie is left, `None` if that is not shown."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     except OSError:
         if Path("/proc/self/stat").exists():
-            return ""
-        return _output_of("ps", "-o", "lstart=", "-p", str(pid))
+            return None
+        return _output_of("ps", "-o", "lstart=", "-p", str(pid)) or None
     # The second field is the program's name in brackets and may itself hold brackets and spaces.
     fields = stat.rpartition(")")[2].split()
     state, started = fields[0], fields[19]

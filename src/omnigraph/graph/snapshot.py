@@ -6,6 +6,7 @@ never read. A version that cleanup has removed is an error, never the nearest ot
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -20,7 +21,7 @@ from omnigraph.lang.suggest import nearest_names
 from omnigraph.storage.signals import ObjectMissing
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from omnigraph.graph.commit_graph import Commit
     from omnigraph.graph.coordinator import GraphCoordinator
@@ -118,13 +119,16 @@ class Snapshot:
         self._require_columns(item, columns)
         if limit is not None and limit < 0:
             raise InvalidArgument(f"limit must not be negative, it is {limit}", argument="limit")
-        return self._graph.tables.scan(self.handle(item), columns=columns, limit=limit)
+        with self._reclaimed(item):
+            found = self._graph.tables.scan(self.handle(item), columns=columns, limit=limit)
+        return pa.RecordBatchReader.from_batches(found.schema, self._pulled(item, found))
 
     def entity(self, type: str, id: str) -> dict[str, Any] | None:
         """One entity as a dict of its columns, or `None`; opens its table only."""
         item = self.type(type)
-        wanted = pa.array([id], pa.string())
-        found = self._graph.tables.take_ids(self.handle(item), wanted).to_pylist()
+        wanted = _id_array(id)
+        with self._reclaimed(item):
+            found = self._graph.tables.take_ids(self.handle(item), wanted).to_pylist()
         return found[0] if found else None
 
     def count(self, type: str) -> int:
@@ -134,12 +138,28 @@ class Snapshot:
     def handle(self, item: NodeType | EdgeType) -> TableHandle:
         """The table of a type at its pin, for the layers that read it."""
         layouts = self._graph.schemas.tables(self._commit.schema_hash).layouts
-        try:
+        with self._reclaimed(item):
             return self._graph.open_pin(layouts[ref_of(item)], self._pin(item))
+
+    def _pulled(
+        self, item: NodeType | EdgeType, source: pa.RecordBatchReader
+    ) -> Iterator[pa.RecordBatch]:
+        while True:
+            with self._reclaimed(item):
+                batch = next(source, None)
+            if batch is None:
+                return
+            yield batch
+
+    @contextmanager
+    def _reclaimed(self, item: NodeType | EdgeType) -> Iterator[None]:
+        """Say of files that are gone what became of them."""
+        try:
+            yield
         except ObjectMissing as error:
             raise SnapshotReclaimed(
-                f"the version of {item.name} at commit {self.graph_commit_id} was removed by"
-                " cleanup; read a newer commit",
+                f"the version of {item.name} at commit {self.graph_commit_id} is gone: cleanup"
+                " removed it, or its branch was deleted; read a newer commit of a live branch",
                 graph_commit_id=self.graph_commit_id,
                 type=item.name,
             ) from error
@@ -189,6 +209,13 @@ class Snapshot:
                 type=item.name,
                 column=unknown[0],
             )
+
+
+def _id_array(id: str) -> pa.Array[pa.StringScalar]:
+    try:
+        return pa.array([id], pa.string())
+    except (pa.ArrowException, TypeError, UnicodeEncodeError) as error:
+        raise InvalidArgument(f"an id is a text, not {id!r}", argument="id") from error
 
 
 def open_snapshot(graph: GraphCoordinator, at: str | int | None, branch: str) -> Snapshot:

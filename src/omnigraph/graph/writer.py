@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Self
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from omnigraph.errors import InvalidArgument
 from omnigraph.graph.commit_graph import Commit, commit_of
@@ -108,7 +109,7 @@ class Writer:
         pending = self._of(type)
         if pending.replaces_all:
             raise _mixed(type)
-        pending.removed.append(pa.array(ids, pa.string()))
+        pending.removed.append(_entity_ids(ids))
 
     def overwrite(self, type: str, batches: ArrowRows) -> None:
         """Replace all rows of a type.
@@ -138,7 +139,14 @@ class Writer:
         pending = self._of(type)
         if pending.replaces_all:
             raise _mixed(type)
-        fitted = fit_rows(pending.item, batches, ids=self._graph.ids)
+        try:
+            fitted = fit_rows(pending.item, batches, ids=self._graph.ids)
+        except (TypeError, pa.ArrowException) as error:
+            raise InvalidArgument(
+                f"rows of {type} come as Arrow: a table, record batches, a data frame, or anything"
+                f" with an Arrow stream; wrap a dict of columns in pyarrow.table() ({error})",
+                type=type,
+            ) from error
         pending.parts.append(fitted)
         return pending, fitted
 
@@ -177,7 +185,10 @@ class Writer:
         if not len(gone) and not rows.num_rows:
             return None
         base = txn.writable(ref)
-        stage_rows = store.stage_merge_insert if self._pending[ref].upserts else store.stage_append
+        # An id that is removed and added again replaces its row; an append would make it two.
+        freed = bool(pc.any(pc.is_in(delta.image.ids, value_set=delta.removed)).as_py())
+        replaces = freed or self._pending[ref].upserts
+        stage_rows = store.stage_merge_insert if replaces else store.stage_append
         if not len(gone):
             return stage_rows(base, rows, stamp)
         removal = store.stage_delete(base, gone, stamp)
@@ -224,6 +235,15 @@ def _in_order(pending: _Pending) -> list[FittedRows]:
         if position in pending.upserts:
             replaced.update(ids)
     return kept[::-1]
+
+
+def _entity_ids(ids: Iterable[str]) -> pa.Array[pa.StringScalar]:
+    if isinstance(ids, str | bytes):
+        raise InvalidArgument(f"ids are a list of texts, not one text {ids!r}", argument="ids")
+    try:
+        return pa.array(list(ids), pa.string()).drop_null().unique()
+    except (pa.ArrowException, TypeError, UnicodeEncodeError) as error:
+        raise InvalidArgument(f"ids are a list of texts: {error}", argument="ids") from error
 
 
 def _joined(arrays: list[pa.Array[pa.StringScalar]]) -> pa.Array[pa.StringScalar]:

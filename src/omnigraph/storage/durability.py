@@ -10,8 +10,10 @@ nothing.
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from typing import TYPE_CHECKING, Protocol
 
+from omnigraph.errors import StorageDenied
 from omnigraph.settings import Durability
 
 if TYPE_CHECKING:
@@ -29,6 +31,10 @@ class Durable(Protocol):
         """Make these files, and the folders that name them, durable."""
         ...
 
+    def sync_root(self) -> None:
+        """Make the folder of the graph, and those above it, durable."""
+        ...
+
 
 class NoSync:
     """For stores that are durable by themselves, and for durability `process`."""
@@ -36,6 +42,9 @@ class NoSync:
     __slots__ = ()
 
     def sync(self, relative: Iterable[str]) -> None:
+        """Do nothing."""
+
+    def sync_root(self) -> None:
         """Do nothing."""
 
 
@@ -65,6 +74,12 @@ class LocalSync:
             self._sync(folder)
         self._known.update(folders)
 
+    def sync_root(self) -> None:
+        """Make the folder of the graph, and those above it that may be read, durable."""
+        for folder in (self._root, *self._root.parents):
+            with suppress(StorageDenied), self._calls.making("sync", str(folder)):
+                _fsync(folder)
+
     def _unknown_above(self, folder: Path) -> Iterable[Path]:
         while folder not in self._known and folder != self._root:
             folder = folder.parent
@@ -72,11 +87,15 @@ class LocalSync:
 
     def _sync(self, path: Path) -> None:
         with self._calls.making("sync", path.relative_to(self._root).as_posix()):
-            descriptor = os.open(path, os.O_RDONLY)
-            try:
-                os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
+            _fsync(path)
+
+
+def _fsync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def _files(path: Path) -> list[Path]:

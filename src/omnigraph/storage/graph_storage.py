@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from omnigraph.ids import IdSource
     from omnigraph.settings import StorageSettings
     from omnigraph.storage.calls import CallObserver
+    from omnigraph.storage.durability import Durable
     from omnigraph.storage.location import GraphLocation
     from omnigraph.storage.tables import TableStorage
 
@@ -28,6 +29,11 @@ class GraphStorage:
     objects: StorageAdapter
     manifest: ManifestStorage
     tables: TableStorage
+    durable: Durable
+
+    def sync_root(self) -> None:
+        """Make the folder of the graph, and those above it, durable."""
+        self.durable.sync_root()
 
 
 def open_storage(
@@ -46,6 +52,7 @@ def open_storage(
     return GraphStorage(
         location=location,
         objects=objects,
+        durable=durable,
         manifest=ManifestStorage(location, calls, durable, objects),
         tables=TableStore(location, calls, durable, ids, delete_prefix=objects.delete_prefix),
     )

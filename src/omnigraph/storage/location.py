@@ -81,13 +81,29 @@ def parse_location(given: str | Path, settings: StorageSettings) -> GraphLocatio
             return _bucket(text, settings)
         case "http" | "https":
             raise InvalidArgument(
-                f"{text!r} is a server, not a storage location; use omnigraph.connect, or --server"
-                " on the command line"
+                f"{text!r} is a server, not a storage location; give a folder, a file:// or an s3://"
+                " address (servers are not in this version)"
             )
         case other:
             raise InvalidArgument(
                 f"{text!r}: storage of kind {other}:// is not supported; give a folder, a file://"
                 " or an s3:// address"
+            )
+
+
+def refuse_file(location: GraphLocation) -> None:
+    """Refuse a place for a new graph where a file is, or below one.
+
+    Raises:
+        InvalidArgument: with the file.
+    """
+    if not location.is_local:
+        return
+    path = location.path("")
+    for each in (path, *path.parents):
+        if each.is_file():
+            raise InvalidArgument(
+                f"no graph can be created at {location}: {each} is a file, and a graph is a folder"
             )
 
 
@@ -150,6 +166,11 @@ def _split(text: str) -> SplitResult:
 
 def _bucket(text: str, settings: StorageSettings) -> GraphLocation:
     parts = _split(text)
+    if "@" in parts.netloc:
+        raise InvalidArgument(
+            "an s3:// address holds no credentials; give them in AWS_ACCESS_KEY_ID and"
+            " AWS_SECRET_ACCESS_KEY"
+        )
     prefix = parts.path.strip("/")
     if not parts.netloc or not prefix:
         raise InvalidArgument(

@@ -134,7 +134,7 @@ class ManifestStorage:
             branch = lance_branch(branch_id)
             if branch is not None:
                 opened = opened.checkout_version((branch, None))
-        return _handle(opened, branch_id)
+            return _handle(opened, branch_id)
 
     def latest_version(self, handle: LineHandle) -> int:
         """The number of the newest version of the handle's line, fresh from storage."""
@@ -180,9 +180,10 @@ class ManifestStorage:
         with self._calls.making("merge", MANIFEST):
             maybe_fail("publish.contention")
             merged = LanceDataset.commit(dataset, staged, max_retries=0)
+            described = _handle(merged, handle.branch_id)
             maybe_fail("publish.ack_lost")
         self._sync_version(merged, handle.branch_id)
-        return _handle(merged, handle.branch_id)
+        return described
 
     def sync(self, handle: LineHandle) -> None:
         """Make a version durable whose maker may not have come to it."""

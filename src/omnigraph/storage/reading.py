@@ -138,7 +138,9 @@ def filtered(reads: Reads, rows: pa.Table, predicate: Predicate | None) -> pa.Ta
     names = sorted(columns_of(predicate))
     kept = rows.select(names).append_column("_position", pa.array(range(rows.num_rows)))
     with reads.calls.making("filter", "rows in memory"):
-        frame = reads.session.from_arrow(kept).filter(to_datafusion(predicate, {}))
+        # A session of its own: one that is shared would keep every table for good.
+        session = SessionContext()
+        frame = session.from_arrow(kept).filter(to_datafusion(predicate, {}))
         positions = frame.select(_quoted("_position")).to_arrow_table()["_position"]
     return rows.take(positions.sort())
 

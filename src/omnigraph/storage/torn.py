@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -56,7 +57,12 @@ def _torn_versions(line: Path, *, keeps_last: bool) -> list[Path]:
 
 
 def _is_whole(path: Path) -> bool:
-    with path.open("rb") as file:
+    """Whether it ends as Lance ends it; one that others have just removed is no concern."""
+    try:
+        file = path.open("rb")
+    except FileNotFoundError:
+        return True
+    with file:
         if file.seek(0, os.SEEK_END) < len(_LANCE_END):
             return False
         file.seek(-len(_LANCE_END), os.SEEK_END)
@@ -66,6 +72,8 @@ def _is_whole(path: Path) -> bool:
 def _is_json(path: Path) -> bool:
     try:
         json.loads(path.read_bytes())
+    except FileNotFoundError:
+        return True
     except ValueError:
         return False
     return True
@@ -74,4 +82,5 @@ def _is_json(path: Path) -> bool:
 def _set_aside(paths: Iterable[Path]) -> None:
     for path in paths:
         log.warning("set a torn file aside", extra={"path": path.name})
-        path.rename(path.with_name(f"{path.name}.torn"))
+        with suppress(FileNotFoundError):  # Another opener was faster.
+            path.rename(path.with_name(f"{path.name}.torn"))

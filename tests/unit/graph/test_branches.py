@@ -24,6 +24,7 @@ from tests.unit.graph.graphs import (
 
 from omnigraph import Graph
 from omnigraph.errors import (
+    BranchBusy,
     BranchExists,
     BranchHasDescendants,
     BranchNotFound,
@@ -472,3 +473,25 @@ def test_a_commit_of_a_deleted_branch_is_listed_nowhere(graphs: Opened) -> None:
     assert made.graph_commit_id in graph.system("graph_commits")["graph_commit_id"].to_pylist()
     graph.branches.delete("rev")
     assert made.graph_commit_id not in graph.system("graph_commits")["graph_commit_id"].to_pylist()
+
+
+def test_a_branch_is_neither_made_nor_deleted_under_a_lost_lease(graphs: Opened) -> None:
+    graph = graphs.init()
+    graph.branches.create("old")
+    coordinator = graph._graph
+
+    def lose(scope: str) -> None:
+        folder = graphs.root / "__leases" / scope
+        newest = max(int(path.stem) for path in folder.glob("*.json"))
+        (folder / f"{newest + 1:012d}.json").write_bytes(
+            (folder / f"{newest:012d}.json").read_bytes()
+        )
+
+    with (
+        armed("branch_create.post_native", once(lambda: lose("schema"))),
+        pytest.raises(BranchBusy),
+    ):
+        graph.branches.create("new")
+    assert [each.name for each in coordinator.lines.read(MAIN_BRANCH_ID).branches().values()] == [
+        "old"
+    ]

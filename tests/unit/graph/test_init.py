@@ -185,6 +185,7 @@ def _create(graphs: Opened, watcher: Watcher | None = None, *, force: bool = Fal
         SCHEMA,
         clock=clock,
         ids=UlidSource(clock),
+        settings=quick().storage,
         release="test",
         force=force,
     )
@@ -222,7 +223,13 @@ def test_force_clears_an_old_claim_of_another_machine_and_no_young_one(
 
     def force() -> None:
         create_graph(
-            graphs.storage(), SCHEMA, clock=clock, ids=UlidSource(clock), release="t", force=True
+            graphs.storage(),
+            SCHEMA,
+            clock=clock,
+            ids=UlidSource(clock),
+            settings=quick().storage,
+            release="t",
+            force=True,
         )
 
     if not is_cleared:
@@ -355,7 +362,8 @@ def test_a_graph_cannot_begin_at_or_below_a_file(graphs: Opened, where: str) -> 
     graphs.root.write_text("hello")
     with pytest.raises(OmnigraphError) as caught:
         Graph.init(graphs.root / where, schema=SCHEMA, settings=quick())
-    assert caught.value.code in ("storage_unsupported", "storage_unavailable", "root_not_empty")
+    assert caught.value.code == "invalid_argument"
+    assert "is a file" in caught.value.message
     assert graphs.root.read_text() == "hello"
 
 
@@ -385,3 +393,50 @@ def test_a_graph_opens_where_it_was_moved_to(graphs: Opened) -> None:
     with Graph.open(moved, settings=quick()) as again:
         assert names(again) == ["a"]
         assert upsert(again, "b").parent_commit_id == made.graph_commit_id
+
+
+def test_a_failed_init_takes_back_what_it_wrote_and_can_be_repeated_at_once(
+    graphs: Opened,
+) -> None:
+    watcher = Watcher()
+    watcher.fail("create_table", "node:", OSError("a hiccup"))
+    with pytest.raises(StorageUnavailable, match="a hiccup"):
+        _create(graphs, watcher)
+    assert not [path for path in graphs.root.rglob("*") if path.is_file()]
+    graphs.init().close()
+    _require_good(graphs)
+
+
+def test_of_two_that_clear_one_root_the_slower_removes_nothing_of_the_other(
+    graphs: Opened,
+) -> None:
+    with killed_at("init.post_schema"), pytest.raises(Killed):
+        graphs.init()
+    _give_claim_to(graphs.root, pid_started="1")
+    slower = Watcher()
+
+    def overtake(call: StoreCall) -> None:
+        if call.operation == "delete" and call.target.startswith("__schema"):
+            slower.after_each = None
+            for lease in (graphs.root / "__leases" / "init").glob("*.json"):
+                content = json.loads(lease.read_text(encoding="utf-8"))
+                lease.write_text(json.dumps(content | {"pid_started": "1"}), encoding="utf-8")
+            upsert(_force(graphs), "kept")
+
+    slower.after_each = overtake
+    with pytest.raises((InitInProgress, GraphExists)):
+        _create(graphs, slower, force=True)
+    assert names(graphs.open()) == ["kept"]
+
+
+def test_an_init_that_was_taken_for_dead_does_not_make_its_graph(graphs: Opened) -> None:
+    watcher = Watcher()
+
+    def take_over(call: StoreCall) -> None:
+        if call.operation == "create_table":
+            _give_claim_to(graphs.root, claim_id="another")
+
+    watcher.after_each = take_over
+    with pytest.raises(InitInProgress):
+        _create(graphs, watcher)
+    assert not (graphs.root / "__manifest").exists()

@@ -5,7 +5,7 @@ import logging
 import os
 import threading
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,7 +13,12 @@ import pytest
 from tests.unit.graph.graphs import Opened, Watcher, quick
 
 from omnigraph.clock import ManualClock, SystemClock
-from omnigraph.errors import BranchBusy, StorageUnavailable, StorageVersionTooNew
+from omnigraph.errors import (
+    BranchBusy,
+    InvalidArgument,
+    StorageUnavailable,
+    StorageVersionTooNew,
+)
 from omnigraph.failpoints import armed
 from omnigraph.graph.leases import Lease, LeaseLost, Leases, branch_scope
 from omnigraph.graph.pause import Pauses
@@ -347,12 +352,50 @@ def test_a_lease_of_a_later_release_is_refused(site: Site) -> None:
         take(site.process(), wait_ms=2 * TTL_MS)
 
 
-def test_closing_releases_what_is_held_and_is_safe_twice(site: Site) -> None:
-    leases = site.process()
-    take(leases)
+def test_closing_releases_what_is_kept_and_is_safe_twice(site: Site) -> None:
+    leases = site.process(linger_ms=2_000)
+    with leases.holding(SCOPE):
+        pass
+    assert site.body(1)["released"] is False
     leases.close()
     leases.close()
     assert take(site.process()).epoch == 2
+
+
+def test_closing_leaves_a_write_under_way_its_lease_and_refuses_the_next(site: Site) -> None:
+    leases = site.process()
+    with leases.holding(SCOPE) as lease:
+        leases.close()
+        lease.check()
+        assert site.body(1)["released"] is False
+    assert site.body(1)["released"] is True
+    with pytest.raises(LeaseLost):
+        lease.check()
+    with pytest.raises(InvalidArgument, match="closed"), leases.holding(SCOPE):
+        pass
+
+
+def test_an_interrupt_while_a_lease_is_taken_leaves_it_free(site: Site) -> None:
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    with armed("lease.post_create", interrupt), pytest.raises(KeyboardInterrupt):
+        take(site.process())
+    holder = site.process()
+    for _ in range(6):
+        take(holder).release()
+    watcher = Watcher()
+    interrupted = site.process(watcher=watcher)
+
+    def stop(call: StoreCall) -> None:
+        if call.operation == "delete":
+            raise KeyboardInterrupt
+
+    watcher.before_each = stop
+    for _ in range(6):
+        with suppress(KeyboardInterrupt):
+            take(interrupted).release()
+    assert take(holder).epoch > 7
 
 
 def test_a_block_that_fails_releases_its_lease(site: Site) -> None:

@@ -23,7 +23,7 @@ def test_a_process_knows_that_it_lives() -> None:
 def test_another_process_is_known_gone_when_it_has_ended_or_is_only_a_zombie() -> None:
     me = this_process()
     child = subprocess.Popen(["/bin/sleep", "60"])
-    theirs = replace(me, pid=child.pid, pid_started=process_identity._started(child.pid))
+    theirs = replace(me, pid=child.pid, pid_started=process_identity._started(child.pid) or "")
     assert not me.knows_gone(theirs)
     child.kill()
     os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
@@ -62,3 +62,10 @@ def test_a_machine_without_proc_asks_its_programs(monkeypatch: pytest.MonkeyPatc
 
 def test_a_program_that_is_not_there_answers_nothing() -> None:
     assert process_identity._output_of("/no/such/program") == ""
+
+
+def test_a_living_process_that_is_hidden_is_not_known_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+    me = this_process()
+    monkeypatch.setattr(process_identity, "_started", lambda _: None)
+    assert not me.knows_gone(replace(me, pid=os.getppid(), pid_started="unseen"))
+    assert me.knows_gone(replace(me, pid=2**22 + 1, pid_started="unseen"))

@@ -36,6 +36,7 @@ from omnigraph.errors import (
     ReadOnlyGraph,
     ReadSetChanged,
     ResourceLimit,
+    SnapshotReclaimed,
 )
 from omnigraph.failpoints import armed
 from omnigraph.graph.commit_graph import Commit
@@ -727,3 +728,54 @@ def test_more_transactions_of_a_table_than_planned_for_are_refused(
     with pytest.raises(InternalError, match="node:Person"):
         upsert(graph, "a")
     assert names(graph) == []
+
+
+@pytest.mark.parametrize("removed", [["a"], ["b", "a"]])
+def test_an_id_that_is_removed_and_added_again_is_there_once(
+    graphs: Opened, removed: list[str]
+) -> None:
+    graph = graphs.init()
+    upsert(graph, "a", "b")
+    with graph.write() as writer:
+        writer.delete("Person", removed)
+        writer.append("Person", people("a"))
+        commit = committed(writer.commit())
+    left = sorted({"a", "b"} - set(removed) | {"a"})
+    assert names(graph) == left
+    assert graph.snapshot().count("Person") == len(left)
+    assert commit.stats["tables"]["node:Person"] == {
+        "added": 0,
+        "changed": 1,
+        "removed": 2 - len(left),
+    }
+
+
+def test_an_id_that_is_deleted_many_times_is_counted_once(graphs: Opened) -> None:
+    graph = graphs.init()
+    upsert(graph, "a", "b")
+    with graph.write() as writer:
+        writer.delete("Person", ["a"] * 9_001)
+        writer.upsert("Person", people("c"))
+        committed(writer.commit())
+    assert graph.snapshot().count("Person") == len(names(graph)) == 2
+
+
+@pytest.mark.parametrize("ids", ["abc", b"abc", [5], ["\ud800"], 7])
+def test_ids_that_are_no_list_of_texts_are_refused(graphs: Opened, ids: Any) -> None:  # noqa: ANN401 - anything
+    graph = graphs.init()
+    with graph.write() as writer, pytest.raises(InvalidArgument, match="ids are a list of texts"):
+        writer.delete("Person", ids)
+
+
+def test_a_snapshot_whose_branch_was_deleted_says_so(graphs: Opened) -> None:
+    graph, other = graphs.init(), graphs.open()
+    graph.branches.create("rev")
+    upsert(other, "a", branch="rev")
+    held = other.snapshot(branch="rev")
+    graph.branches.delete("rev")
+    with pytest.raises(SnapshotReclaimed, match="deleted"):
+        held.scan("Person").read_all()
+    with pytest.raises(SnapshotReclaimed, match="deleted"):
+        held.entity("Person", "a")
+    with pytest.raises(InvalidArgument):
+        held.entity("Person", 5)  # type: ignore[arg-type]

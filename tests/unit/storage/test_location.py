@@ -78,8 +78,8 @@ def test_credentials_reach_the_options_and_no_text() -> None:
         ("", "names no graph"),
         ("   ", "names no graph"),
         ("a\0b", "names no graph"),
-        ("http://h/g", "connect"),
-        ("https://h/g", "connect"),
+        ("http://h/g", "server"),
+        ("https://h/g", "server"),
         ("gs://b/g", "gs://"),
         ("az://b/g", "az://"),
         ("memory://x", "memory://"),
@@ -110,3 +110,9 @@ def test_a_path_in_a_circle_of_links_is_refused(tmp_path: Path) -> None:
 def test_an_address_in_a_path_is_refused_because_it_lost_a_slash() -> None:
     with pytest.raises(InvalidArgument, match="give it as text"):
         parse_location(Path("s3://bucket/graph"), StorageSettings())
+
+
+def test_credentials_in_an_address_are_refused_and_not_repeated() -> None:
+    with pytest.raises(InvalidArgument, match="AWS_ACCESS_KEY_ID") as caught:
+        parse_location("s3://key:secret@bucket/graph", StorageSettings())
+    assert "secret@" not in str(caught.value)
