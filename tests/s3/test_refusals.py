@@ -14,7 +14,7 @@ from omnigraph.storage.signals import ObjectMissing
 
 CALL = StoreCall(operation="open", target="__manifest")
 AT = "http://127.0.0.1:40311/omnigraph?list-type=2&prefix=p%2F403 in 1.403ms"
-SOURCE = ", /home/runner/work/lance/lance/rust/lance-io/src/object_store.rs:1576:42"
+SOURCE = ", /build/lance/rust/lance-io/src/object_store.rs:1576:42"
 
 
 def _answer(status: str, code: str) -> str:
