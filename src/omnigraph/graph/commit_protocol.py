@@ -14,7 +14,6 @@ from omnigraph.errors import (
     BranchNotFound,
     ConflictError,
     DriftNeedsRepair,
-    ExpectedVersionMismatch,
     Fenced,
     IdempotencyKeyReused,
     InternalError,
@@ -26,11 +25,11 @@ from omnigraph.errors import (
 )
 from omnigraph.failpoints import maybe_fail
 from omnigraph.graph.forks import fork_table, own_line
-from omnigraph.graph.intent import Intent, ParentRule, PlannedPin, SidecarKind
+from omnigraph.graph.intent import Intent, ParentRule, SidecarKind
 from omnigraph.graph.leases import LeaseLost, branch_scope
-from omnigraph.graph.publisher import PublishContention, require_head
-from omnigraph.graph.rows import TableRef
-from omnigraph.graph.sidecars import PlannedLink, Sidecar, SidecarLease, SidecarTable
+from omnigraph.graph.publisher import PublishContention, fenced, require_head
+from omnigraph.graph.sidecars import Sidecar, SidecarLease
+from omnigraph.graph.write_plan import plan_intent, planned_table, ref_of_staged, residue_table
 from omnigraph.graph.write_txn import PreparedWrite, WriteRequest, WriteTxn
 from omnigraph.ids import (
     BranchId,
@@ -47,7 +46,8 @@ if TYPE_CHECKING:
     from omnigraph.graph.coordinator import GraphCoordinator
     from omnigraph.graph.leases import Lease
     from omnigraph.graph.line import ManifestLine
-    from omnigraph.graph.rows import CommitRow
+    from omnigraph.graph.rows import CommitRow, TableRef
+    from omnigraph.graph.sidecars import SidecarTable
     from omnigraph.storage.handles import StagedWrite, TableHandle
 
     Prepare = Callable[[WriteTxn], PreparedWrite]
@@ -157,7 +157,15 @@ class CommitProtocol:
         for staged in moving:
             self._require_no_drift(staged, line, lease, txn)
         maybe_fail(f"{txn.request.kind}.post_lease_pre_sidecar")
-        sidecar = self._sidecar(txn, prepared, moving, line, lease)
+        sidecar = self._sidecar(
+            txn.request.kind,
+            txn.branch_id,
+            plan_intent(txn, prepared, moving, line),
+            tuple(planned_table(each) for each in moving),
+            lease,
+            line,
+            rollback_commit_id=txn.rollback_commit_id,
+        )
         return self._commit(sidecar, moving, prepared, lease)
 
     def _arbitrated_line(self, txn: WriteTxn) -> ManifestLine:
@@ -209,7 +217,7 @@ class CommitProtocol:
     def _on_pin(self, staged: StagedWrite, line: ManifestLine, txn: WriteTxn) -> StagedWrite:
         """The staged write on the pin in force: as it is, or moved to it."""
         layout = staged.base.layout
-        pinned = line.pins[_ref(staged)]
+        pinned = line.pins[ref_of_staged(staged)]
         if pinned.version == staged.base.pin.version:
             return staged
         if staged.rebase is None:
@@ -258,7 +266,6 @@ class CommitProtocol:
         self, staged: StagedWrite, line: ManifestLine, lease: Lease, txn: WriteTxn
     ) -> None:
         ids = self._graph.ids
-        base = staged.base
         intent = Intent(
             operation_id=new_operation_id(ids),
             commit_id=new_commit_id(ids),
@@ -267,72 +274,19 @@ class CommitProtocol:
             authored_branch=txn.request.branch,
             schema_from=line.schema.schema_hash,
         )
-        table = SidecarTable(
-            table_id=base.layout.table_id,
-            incarnation=base.layout.incarnation,
-            table_key=base.layout.table_key,
-            location=base.layout.location,
-            branch=base.pin.branch,
-            expected_version=base.pin.version,
-            links=(),
-            row_count_after=line.pins[_ref(staged)].row_count,
-        )
-        sidecar = self._sidecar_of(SidecarKind.REPAIR, txn.branch_id, intent, (table,), line, lease)
+        table = residue_table(staged, line)
+        sidecar = self._sidecar(SidecarKind.REPAIR, txn.branch_id, intent, (table,), lease, line)
         self._graph.sidecars.arm(sidecar)
         self._graph.recovery.settle(sidecar, lease)
 
     def _sidecar(
         self,
-        txn: WriteTxn,
-        prepared: PreparedWrite,
-        moving: Sequence[StagedWrite],
-        line: ManifestLine,
-        lease: Lease,
-    ) -> Sidecar:
-        request = txn.request
-        intent = Intent(
-            operation_id=txn.operation_id,
-            commit_id=txn.commit_id,
-            kind=request.kind.commit_kind,
-            authored_at=txn.authored_at,
-            authored_branch=request.branch,
-            actor_id=request.actor_id,
-            merged_parent=prepared.merged_parent,
-            schema_from=line.schema.schema_hash,
-            schema_to=prepared.schema_to,
-            if_commit=request.if_commit,
-            parent_rule=request.parent_rule,
-            expected_head=line.head.commit_id,
-            pins=tuple(_planned_pin(each, line) for each in moving),
-            registrations=prepared.registrations,
-            tombstones=prepared.tombstones,
-            read_set={
-                str(ref): line.pins[ref].version
-                for ref in sorted(txn.read_set.tables)
-                if ref in line.pins
-            },
-            idempotency_key=request.idempotency_key,
-            request_digest=request.request_digest,
-            stats=prepared.stats | {"tables": _rows_by_table(moving)},
-        )
-        return self._sidecar_of(
-            request.kind,
-            txn.branch_id,
-            intent,
-            tuple(_planned_table(each) for each in moving),
-            line,
-            lease,
-            rollback_commit_id=txn.rollback_commit_id,
-        )
-
-    def _sidecar_of(
-        self,
         kind: SidecarKind,
         branch_id: BranchId,
         intent: Intent,
         tables: tuple[SidecarTable, ...],
-        line: ManifestLine,
         lease: Lease,
+        line: ManifestLine,
         rollback_commit_id: str | None = None,
     ) -> Sidecar:
         return Sidecar(
@@ -429,11 +383,7 @@ class CommitProtocol:
         if commit is not None:
             return commit
         if line.recovery(sidecar.operation_id) is not None:
-            raise Fenced(
-                f"operation {sidecar.operation_id} was rolled back by a recovery; nothing of it is"
-                " visible, send it again",
-                operation_id=sidecar.operation_id,
-            ) from error
+            raise fenced(sidecar.operation_id) from error
         raise _unknown(sidecar, error, second) from error
 
     def _own_line(self, txn: WriteTxn, ref: TableRef) -> TableHandle:
@@ -493,55 +443,6 @@ def _require_size(prepared: PreparedWrite) -> None:
             )
 
 
-def _rows_by_table(moving: Sequence[StagedWrite]) -> dict[str, dict[str, int]]:
-    return {
-        each.base.layout.table_key: {
-            "added": each.rows_added,
-            "changed": each.rows_changed,
-            "removed": each.rows_removed,
-        }
-        for each in moving
-    }
-
-
-def _planned_pin(staged: StagedWrite, line: ManifestLine) -> PlannedPin:
-    layout, base = staged.base.layout, staged.base.pin
-    pinned = line.pins[_ref(staged)]
-    return PlannedPin(
-        table_id=layout.table_id,
-        incarnation=layout.incarnation,
-        table_key=layout.table_key,
-        location=layout.location,
-        branch=base.branch,
-        version=base.version + len(staged.links),
-        row_count=staged.rows_after,
-        transaction=staged.links[-1].uuid,
-        expected_branch=pinned.branch,
-        expected_version=pinned.version,
-    )
-
-
-def _planned_table(staged: StagedWrite) -> SidecarTable:
-    layout, base = staged.base.layout, staged.base.pin
-    return SidecarTable(
-        table_id=layout.table_id,
-        incarnation=layout.incarnation,
-        table_key=layout.table_key,
-        location=layout.location,
-        branch=base.branch,
-        expected_version=base.version,
-        links=tuple(
-            PlannedLink(uuid=link.uuid, op=link.operation, read_version=base.version + position)
-            for position, link in enumerate(staged.links)
-        ),
-        row_count_after=staged.rows_after,
-    )
-
-
-def _ref(staged: StagedWrite) -> TableRef:
-    return TableRef(staged.base.layout.table_id, staged.base.layout.incarnation)
-
-
 def _deleted(branch: str) -> BranchNotFound:
     return BranchNotFound(
         f"the branch {branch!r} was deleted while this write was prepared", branch=branch
@@ -564,7 +465,7 @@ def _reported(error: Exception, prepared: PreparedWrite) -> Exception:
             return error
         case Interleaved() | CommitRefused() | PublishContention() | LeaseLost():
             conflict: OmnigraphError = _changed("graph_head", str(error))
-        case ExpectedVersionMismatch() | ReadSetChanged() | ConflictError() | Fenced():
+        case ConflictError() | Fenced():
             conflict = error
         case _:
             return error

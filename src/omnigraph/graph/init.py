@@ -89,8 +89,8 @@ def create_graph(
     accepted = accept_schema(compile_schema(source))
     refuse_file(storage.location)
     objects = storage.objects
-    leases = Leases(objects, clock, ids, Pauses(ids), settings, this_process())
     if force:
+        leases = Leases(objects, clock, ids, Pauses(ids), settings, this_process())
         _clear_abandoned(storage, clock, leases)
     elif storage.manifest.exists():
         raise _exists(storage)

@@ -157,10 +157,6 @@ class ManifestLine:
         ]
         return max(matching, key=lambda each: each.seq, default=None)
 
-    def commit_table(self) -> pa.Table:
-        """The raw rows of all commits."""
-        return self._rows.filter(self._all.is_of(RowKind.GRAPH_COMMIT))
-
     def branches(self) -> dict[str, BranchRow]:
         """Branch rows by name, deleted ones too; only the main line's count."""
         return self._branches

@@ -152,11 +152,7 @@ def judge(intent: Intent, line: ManifestLine) -> None:
         PreconditionFailed, ReadSetChanged, ExpectedVersionMismatch: in this order.
     """
     if line.recovery(intent.operation_id) is not None:
-        raise Fenced(
-            f"operation {intent.operation_id} was rolled back by a recovery; nothing of it is"
-            " visible, send it again",
-            operation_id=intent.operation_id,
-        )
+        raise fenced(intent.operation_id)
     require_head(intent.if_commit, line)
     if line.schema.schema_hash != intent.schema_from:
         raise ReadSetChanged(
@@ -173,6 +169,15 @@ def judge(intent: Intent, line: ManifestLine) -> None:
             expected=intent.expected_head,
             actual=line.head.commit_id,
         )
+
+
+def fenced(operation_id: str) -> Fenced:
+    """What the writer of an operation learns that a recovery has rolled back."""
+    return Fenced(
+        f"operation {operation_id} was rolled back by a recovery; nothing of it is visible, send"
+        " it again",
+        operation_id=operation_id,
+    )
 
 
 def require_head(if_commit: str | None, line: ManifestLine) -> None:
