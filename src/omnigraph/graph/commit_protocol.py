@@ -112,7 +112,7 @@ class CommitProtocol:
             rollback_commit_id=new_commit_id(graph.ids),
             authored_at=authored_at,
             store=graph.tables,
-            fork=self._own_line,
+            fork=self._writable,
         )
 
     def _attempt(
@@ -385,6 +385,29 @@ class CommitProtocol:
         if line.recovery(sidecar.operation_id) is not None:
             raise fenced(sidecar.operation_id) from error
         raise _unknown(sidecar, error, second) from error
+
+    def _writable(self, txn: WriteTxn, ref: TableRef) -> TableHandle:
+        """The table on the branch's own line, free of settings by which Lance deletes versions.
+
+        Such settings come from outside. They are removed by a commit of its own before anything
+        else is written, because every commit of a table that has them deletes what is pinned.
+        """
+        handle = self._own_line(txn, ref)
+        if txn.request.kind is SidecarKind.REPAIR or not txn.store.deletes_old_versions(handle):
+            return handle
+        request = WriteRequest(
+            kind=SidecarKind.REPAIR,
+            branch=txn.request.branch,
+            branch_id=txn.branch_id,
+            actor_id=txn.request.actor_id,
+        )
+        self.run(
+            request,
+            lambda own: PreparedWrite(
+                staged=(own.store.stage_without_cleanup(own.writable(ref), own.stamp),)
+            ),
+        )
+        raise Stale(_changed(handle.layout.table_key, handle.pin.version))
 
     def _own_line(self, txn: WriteTxn, ref: TableRef) -> TableHandle:
         """The table on the branch's own line; a first write of the branch forks it."""

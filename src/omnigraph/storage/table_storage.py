@@ -257,6 +257,10 @@ class TableStorage(Protocol):
         """Drops physical columns whose properties no layout has any more."""
         ...
 
+    def deletes_old_versions(self, handle: TableHandle) -> bool:
+        """Whether settings from outside make Lance delete versions; costs no request."""
+        ...
+
     def stage_without_cleanup(self, handle: TableHandle, stamp: WriteStamp) -> StagedWrite:
         """Removes the settings by which Lance would delete old versions by itself."""
         ...

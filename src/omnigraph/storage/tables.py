@@ -17,6 +17,7 @@ from omnigraph.storage import (
     reading,
     search,
     sizes,
+    staging,
     writes,
 )
 from omnigraph.storage.capabilities import Capabilities
@@ -274,6 +275,10 @@ class TableStore:
     ) -> StagedWrite:
         """Drops physical columns whose properties no layout has any more."""
         return maintenance.stage_drop_columns(self._writing, handle, columns, stamp)
+
+    def deletes_old_versions(self, handle: TableHandle) -> bool:
+        """Whether settings from outside make Lance delete versions; costs no request."""
+        return staging.without_cleanup(handle.dataset) is not None
 
     def stage_without_cleanup(self, handle: TableHandle, stamp: WriteStamp) -> StagedWrite:
         """Removes the settings by which Lance would delete old versions by itself."""

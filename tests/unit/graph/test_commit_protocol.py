@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from lance import LanceOperation
 from tests.unit.graph.graphs import (
     Opened,
     Watcher,
@@ -20,9 +21,13 @@ from tests.unit.graph.graphs import (
 from omnigraph import Graph
 from omnigraph.errors import DriftNeedsRepair, RecoveryRequired, StorageUnavailable
 from omnigraph.failpoints import Action, FailpointHit, armed
+from omnigraph.graph.intent import SidecarKind
 from omnigraph.graph.tables import pin_of
-from omnigraph.ids import MAIN_BRANCH_ID, BranchId, OperationId
+from omnigraph.graph.write_txn import PreparedWrite, WriteRequest, WriteTxn
+from omnigraph.ids import MAIN_BRANCH_ID, BranchId, BranchName, OperationId
 from omnigraph.storage.handles import TableHandle, WriteStamp
+from omnigraph.storage.links import staged
+from omnigraph.storage.tables import TableStore
 
 
 def person_table(graph: Graph, *, seq: int | None = None) -> TableHandle:
@@ -65,6 +70,45 @@ def test_a_table_that_something_else_wrote_to_is_left_alone_and_stays_readable(
     assert table_files(graphs.root) == before
     assert sidecars(graphs.root) == []
     assert names(graph) == ["a"]
+
+
+def adopt_automatic_cleanup(graph: Graph) -> None:
+    """Pin a version that carries settings by which Lance deletes old versions."""
+    settings: dict[str, str | None] = {
+        "lance.auto_cleanup.interval": "1",
+        "lance.auto_cleanup.older_than": "0s",
+    }
+    operation = LanceOperation.UpdateConfig(
+        config_updates=LanceOperation.UpdateMap(settings, replace=False)
+    )
+    request = WriteRequest(kind=SidecarKind.REPAIR, branch=BranchName("main"))
+    (ref,) = [
+        each
+        for each, pin in graph._graph.lines.read(MAIN_BRANCH_ID).pins.items()
+        if pin.table_key == "node:Person"
+    ]
+
+    def prepare(txn: WriteTxn) -> PreparedWrite:
+        store = txn.store
+        assert isinstance(store, TableStore)
+        return PreparedWrite(
+            staged=(staged(store._writing, txn.writable(ref), operation, txn.stamp),)
+        )
+
+    assert graph._graph.protocol.run(request, prepare) is not None
+
+
+def test_settings_that_delete_old_versions_go_before_the_first_write(graphs: Opened) -> None:
+    graph = graphs.init()
+    first = upsert(graph, "a")
+    adopt_automatic_cleanup(graph)
+    assert person_table(graph).dataset.config()
+    upsert(graph, "b")
+    assert person_table(graph).dataset.config() == {}
+    assert [each.kind for each in graph.commits][:3] == ["mutation", "repair", "repair"]
+    assert names(graphs.open()) == ["a", "b"]
+    assert graph.snapshot(first.graph_commit_id).count("Person") == 1
+    require_settled(graph)
 
 
 def test_the_residue_of_a_settled_operation_is_removed_by_the_next_write(graphs: Opened) -> None:
