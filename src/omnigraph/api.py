@@ -11,30 +11,39 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Self
 
 from omnigraph.clock import SystemClock
+from omnigraph.engine.engine import Engine, QueryRequest
+from omnigraph.engine.explain import explain
+from omnigraph.engine.query_vectors import QueryEmbedder
 from omnigraph.errors import InvalidArgument
 from omnigraph.graph.branches import Branch, Branches
 from omnigraph.graph.commit_graph import Commit, CommitFilter, CommitGraph, CommitPage
 from omnigraph.graph.coordinator import GraphCoordinator, OpenMode
+from omnigraph.graph.indices import ensure_indices, require_local_engine
 from omnigraph.graph.init import create_graph
 from omnigraph.graph.intent import SidecarKind
 from omnigraph.graph.recoveries import RecoveryRecord, list_recoveries
+from omnigraph.graph.result import QueryTarget
 from omnigraph.graph.snapshot import Snapshot, find_commit, open_snapshot
 from omnigraph.graph.system_tables import system_table
 from omnigraph.graph.write_txn import WriteRequest
 from omnigraph.graph.writer import Writer
 from omnigraph.ids import MAIN_BRANCH, MAIN_BRANCH_ID, BranchName, UlidSource
-from omnigraph.settings import load_process_settings
+from omnigraph.settings import Settings, load_process_settings
 from omnigraph.storage.graph_storage import open_storage
 from omnigraph.storage.location import parse_location
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator, Mapping
     from types import TracebackType
 
     import pyarrow as pa
 
+    from omnigraph.embedding import Embedder
+    from omnigraph.engine.plan import Plan
+    from omnigraph.graph.index_report import IndexReport
+    from omnigraph.graph.indices import Progress
+    from omnigraph.graph.result import QueryResult
     from omnigraph.lang import Catalog
-    from omnigraph.settings import Settings
     from omnigraph.storage.graph_storage import GraphStorage
 
 _RESERVED_ACTOR = "omnigraph:"
@@ -43,14 +52,22 @@ _RESERVED_ACTOR = "omnigraph:"
 class Graph:
     """A typed property graph in a folder or a bucket."""
 
-    def __init__(self, coordinator: GraphCoordinator, actor: str | None, *, owns: bool) -> None:
+    def __init__(
+        self,
+        coordinator: GraphCoordinator,
+        actor: str | None,
+        *,
+        owns: bool,
+        engine: Engine | None = None,
+    ) -> None:
         self._graph = coordinator
+        self._engine = engine or _engine(coordinator, Settings(), None)
         self._actor = actor
         self._owns = owns
         self.branches = GraphBranches(coordinator, actor)
         self.commits = GraphCommits(coordinator)
         self.schema = GraphSchema(coordinator)
-        self.maintenance = GraphMaintenance(coordinator)
+        self.maintenance = GraphMaintenance(coordinator, actor)
 
     @classmethod
     def init(
@@ -60,6 +77,7 @@ class Graph:
         schema: str | Path,
         actor: str | None = None,
         force: bool = False,
+        embedder: Embedder | None = None,
         settings: Settings | None = None,
     ) -> Self:
         """Create a graph and open it read-write.
@@ -69,6 +87,7 @@ class Graph:
             schema: `.pg` text, or the `Path` of a file.
             actor: who creates it, for the history.
             force: clear what a crashed init left; never a graph.
+            embedder: as for `open`.
             settings: instead of those from the environment.
 
         Raises:
@@ -87,7 +106,7 @@ class Graph:
             actor_id=_checked_actor(actor),
             force=force,
         )
-        return cls.open(path, actor=actor, settings=settings)
+        return cls.open(path, actor=actor, embedder=embedder, settings=settings)
 
     @classmethod
     def open(
@@ -96,9 +115,17 @@ class Graph:
         *,
         mode: Literal["read_write", "read_only"] = "read_write",
         actor: str | None = None,
+        embedder: Embedder | None = None,
         settings: Settings | None = None,
     ) -> Self:
         """Open a graph. Read-only writes no byte and needs only rights to read.
+
+        Args:
+            path: a local path, `file://` or `s3://`.
+            mode: `read_write` or `read_only`.
+            actor: who writes, for the history.
+            embedder: turns texts into vectors, instead of the one that the settings name.
+            settings: instead of those from the environment.
 
         Raises:
             GraphNotFound: there is no graph at the path.
@@ -119,7 +146,85 @@ class Graph:
             UlidSource(clock),
             mode=OpenMode(mode),
         )
-        return cls(coordinator, known_actor, owns=True)
+        engine = _engine(coordinator, settings, embedder)
+        return cls(coordinator, known_actor, owns=True, engine=engine)
+
+    def query(
+        self,
+        source: str,
+        name: str | None = None,
+        params: Mapping[str, object] | None = None,
+        *,
+        branch: str | None = None,
+        snapshot: str | None = None,
+        executor: Literal["auto", "local", "spark"] = "auto",
+        timeout_s: float | None = None,
+    ) -> QueryResult:
+        """Run a read query on one snapshot.
+
+        Args:
+            source: `.gq` text.
+            name: which query of the source; may be left out when there is one.
+            params: values of the declared parameters.
+            branch: whose head to read; `main` by default.
+            snapshot: a commit id or `resolved_snapshot` to read instead.
+            executor: the lane; Spark is not in this version.
+            timeout_s: instead of the setting; 0 means no limit.
+
+        Raises:
+            QueryInvalid, QuerySelectionError, ParameterError: what was asked is wrong.
+            BranchNotFound, CommitNotFound, SnapshotReclaimed: there is no such state.
+            DeadlineExceeded, ResourceLimit: a budget is used up.
+        """
+        _require_local(executor)
+        return self._engine.query(self._request(source, name, params, branch, snapshot, timeout_s))
+
+    def explain(
+        self,
+        source: str,
+        name: str | None = None,
+        params: Mapping[str, object] | None = None,
+        *,
+        branch: str | None = None,
+        snapshot: str | None = None,
+        executor: Literal["auto", "local", "spark"] = "auto",
+        analyze: bool = False,
+    ) -> Plan:
+        """How a query would run; with `analyze` it runs, and the plan has measured rows and times.
+
+        Parameters may be left out unless the query is run.
+
+        Raises:
+            as `query`.
+        """
+        _require_local(executor)
+        request = self._request(source, name, params, branch, snapshot, None)
+        return explain(self._engine, request, analyze=analyze)
+
+    def _request(
+        self,
+        source: str,
+        name: str | None,
+        params: Mapping[str, object] | None,
+        branch: str | None,
+        snapshot: str | None,
+        timeout_s: float | None,
+    ) -> QueryRequest:
+        if branch is not None and snapshot is not None:
+            raise InvalidArgument(
+                "give a branch or a snapshot, not both: a snapshot names its branch",
+                argument="snapshot",
+            )
+        if snapshot is None:
+            branch = branch or MAIN_BRANCH
+        return QueryRequest(
+            source=source,
+            name=name,
+            params=params,
+            snapshot=open_snapshot(self._graph, snapshot, branch or MAIN_BRANCH),
+            target=QueryTarget(branch=branch, snapshot=snapshot),
+            timeout_s=timeout_s,
+        )
 
     def snapshot(self, at: str | int | None = None, *, branch: str = MAIN_BRANCH) -> Snapshot:
         """The graph at a branch's head, a commit id, a `resolved_snapshot`, or a number.
@@ -160,11 +265,12 @@ class Graph:
 
     def as_actor(self, actor: str | None) -> Graph:
         """A handle on the same open graph for another actor; closing it closes nothing else."""
-        return Graph(self._graph, _checked_actor(actor), owns=False)
+        return Graph(self._graph, _checked_actor(actor), owns=False, engine=self._engine)
 
     def close(self) -> None:
         """Release leases and caches; safe twice."""
         if self._owns:
+            self._engine.close()
             self._graph.close()
 
     def __enter__(self) -> Self:
@@ -293,8 +399,37 @@ class GraphSchema:
 class GraphMaintenance:
     """`graph.maintenance`."""
 
-    def __init__(self, coordinator: GraphCoordinator) -> None:
+    def __init__(self, coordinator: GraphCoordinator, actor: str | None) -> None:
         self._graph = coordinator
+        self._actor = actor
+
+    def ensure_indices(
+        self,
+        *,
+        types: Iterable[str] | None = None,
+        branch: str = MAIN_BRANCH,
+        engine: Literal["auto", "local", "spark"] = "auto",
+        progress: Progress | None = None,
+    ) -> IndexReport:
+        """Build the declared indexes that are missing or stale, in at most one commit.
+
+        Args:
+            types: only of these types, `Person` or `node:Person`; all without it.
+            branch: where to build them.
+            engine: the lane; Spark is not in this version.
+            progress: told the stage, the tables done and their number.
+
+        Raises:
+            ReadOnlyGraph: the graph is open read-only.
+            InvalidArgument: there is no such type or engine.
+            BranchNotFound: there is no such branch.
+            RecoveryBlocked: an interrupted write of the branch must be repaired first.
+        """
+        self._graph.require_writable()
+        require_local_engine(engine)
+        return ensure_indices(
+            self._graph, branch=branch, types=types, actor_id=self._actor, progress=progress
+        )
 
     def recoveries(self, *, branch: str | None = None, limit: int = 100) -> list[RecoveryRecord]:
         """What recoveries did on a branch, or on all live ones, newest first.
@@ -309,6 +444,23 @@ class GraphMaintenance:
 def _storage(path: str | Path, settings: Settings) -> GraphStorage:
     location = parse_location(path, settings.storage)
     return open_storage(location, settings.storage, UlidSource(SystemClock()))
+
+
+def _engine(coordinator: GraphCoordinator, settings: Settings, embedder: Embedder | None) -> Engine:
+    vectors = QueryEmbedder(settings.embedding, coordinator.clock, embedder)
+    return Engine(coordinator.tables, settings.queries, coordinator.clock, vectors)
+
+
+def _require_local(executor: str) -> None:
+    if executor not in ("auto", "local", "spark"):
+        raise InvalidArgument(
+            f"executor is 'auto', 'local' or 'spark', not {executor!r}", argument="executor"
+        )
+    if executor == "spark":
+        raise InvalidArgument(
+            "queries cannot run on Spark in this version; leave the executor out",
+            argument="executor",
+        )
 
 
 def _schema_text(schema: str | Path) -> str:

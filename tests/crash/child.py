@@ -17,12 +17,12 @@ from typing import Any
 # pyarrow imports pandas if it is there, which takes longer than everything else together.
 sys.modules["pandas"] = None  # type: ignore[assignment]
 
-from tests.crash.scripts import RIVAL, SCHEMA, SCRIPTS, commit  # noqa: E402
+from tests.crash.scripts import RIVAL, SCHEMA, WRITES, commit  # noqa: E402
 
 from omnigraph import Graph, failpoints  # noqa: E402
 from omnigraph.errors import OmnigraphError  # noqa: E402
 
-ALL = {**SCRIPTS, "rival": RIVAL}
+ALL = {**WRITES, "rival": RIVAL}
 
 
 class _NthTime:

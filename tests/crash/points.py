@@ -61,6 +61,29 @@ WRITE_POINTS = (
 )
 """What one undisturbed write passes."""
 
+_INDEX = ("index",)
+
+INDEX_POINTS = (
+    Point(name="ensure_indices.post_capture", scripts=_INDEX),
+    Point(name="ensure_indices.post_stage_pre_lease", scripts=_INDEX),
+    Point(name="ensure_indices.post_lease_pre_sidecar", scripts=_INDEX),
+    Point(name="ensure_indices.post_phase_a", scripts=_INDEX),
+    Point(name="ensure_indices.pre_table_commit", scripts=_INDEX, hits=(1, 2, 3)),
+    Point(name="ensure_indices.post_table_commit", scripts=_INDEX, hits=(1, 2, 3)),
+    Point(name="ensure_indices.post_phase_b_pre_manifest_commit", scripts=_INDEX),
+    Point(name="ensure_indices.post_phase_c_pre_phase_d", scripts=_INDEX),
+    Point(name="ensure_indices.post_phase_d_pre_release", scripts=_INDEX),
+    Point(name="publish.post_read_pre_commit", scripts=_INDEX),
+    Point(name="publish.contention", scripts=_INDEX),
+    Point(name="publish.ack_lost", scripts=_INDEX),
+    Point(name="lease.post_create", scripts=_INDEX, first_hits=(2, 3, 4)),
+    Point(name="lease.release", scripts=_INDEX, first_hits=(2, 3, 4)),
+    Point(name="lease.renew", scripts=_INDEX, slow="ensure_indices.post_phase_a"),
+    Point(name="fork.post_create_pre_open", scripts=_INDEX, places=("first",), hits=(1, 2, 3)),
+    Point(name="fork.pre_reclaim", scripts=_INDEX, places=("first",)),
+)
+"""What one undisturbed build of indexes passes; it has one link per table, so nothing between."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Crash:
@@ -75,10 +98,15 @@ BACK = (
     Crash(trap=Trap(point="mutation.post_table_commit", action="kill")),
     Crash(trap=Trap(point="mutation.pre_table_commit", action="kill", hit=2)),
     Crash(trap=Trap(point="mutation.between_links", action="kill"), scripts=("replace",)),
+    Crash(trap=Trap(point="ensure_indices.post_table_commit", action="kill"), scripts=_INDEX),
 )
 FORWARD = (
     Crash(trap=Trap(point="mutation.post_phase_b_pre_manifest_commit", action="kill")),
     Crash(trap=Trap(point="publish.post_read_pre_commit", action="kill")),
+    Crash(
+        trap=Trap(point="ensure_indices.post_phase_b_pre_manifest_commit", action="kill"),
+        scripts=_INDEX,
+    ),
 )
 DONE = (
     Crash(trap=Trap(point="publish.ack_lost", action="kill")),
@@ -144,9 +172,9 @@ def seed() -> int:
     return int(given) if given else SystemClock().now_us() // 86_400_000_000
 
 
-def cells() -> list[Cell]:
+def cells(points: Sequence[Point] = WRITE_POINTS) -> list[Cell]:
     """Every crash of a write."""
-    return [cell for point in WRITE_POINTS for action in ACTIONS for cell in _of(point, action)]
+    return [cell for point in points for action in ACTIONS for cell in _of(point, action)]
 
 
 def _of(point: Point, action: str) -> list[Cell]:
@@ -164,10 +192,10 @@ def _of(point: Point, action: str) -> list[Cell]:
     ]
 
 
-def chosen_cells() -> list[Cell]:
+def chosen_cells(points: Sequence[Point] = WRITE_POINTS) -> list[Cell]:
     """One crash per point and action."""
     turn = count(seed())
-    return [_pick(_of(point, action), next(turn)) for point in WRITE_POINTS for action in ACTIONS]
+    return [_pick(_of(point, action), next(turn)) for point in points for action in ACTIONS]
 
 
 def second_cells() -> list[SecondCell]:

@@ -63,6 +63,9 @@ class Script:
     is_repeatable: bool = True
     """The same again is accepted; else it is refused with `KeyConflict`."""
 
+    builds_indexes: bool = False
+    """It writes no row, and builds every index that the schema declares."""
+
 
 def person(name: str, age: int) -> Row:
     return {"id": name, "name": name, "age": age}
@@ -128,6 +131,11 @@ SCRIPTS: Mapping[str, Script] = {
     ),
 }
 
+INDEX = Script(steps=(), builds_indexes=True)
+
+WRITES: Mapping[str, Script] = {**SCRIPTS, "index": INDEX}
+"""Every kind of write; `SCRIPTS` are those that change rows."""
+
 NEXT = Script(steps=(Step("upsert", "Note", (note("next"),)),))
 """The write that comes after a crash; it touches no table of `SCRIPTS`."""
 
@@ -172,6 +180,8 @@ def play_all(*scripts: Script, on: Content | None = None) -> Content:
 
 def commit(graph: Graph, script: Script, branch: str = "main") -> Commit | None:
     """The same write through the public API."""
+    if script.builds_indexes:
+        return graph.maintenance.ensure_indices(branch=branch).commit
     with graph.write(branch) as write:
         for step in script.steps:
             if step.verb == "delete":

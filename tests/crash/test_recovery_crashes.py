@@ -16,7 +16,7 @@ from tests.crash.checks import (
 from tests.crash.places import Arranged, arrange
 from tests.crash.points import SecondCell, chosen_second_cells, second_cells, seed
 from tests.crash.processes import child, run_child, run_unstarved
-from tests.crash.scripts import NEXT, RIVAL, SCRIPTS, commit, play
+from tests.crash.scripts import NEXT, RIVAL, WRITES, commit, play
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -64,7 +64,7 @@ def _crash_twice(cell: SecondCell, root: Path, shared: Path) -> None:
 
 
 def killed(cell: SecondCell, arranged: Arranged, bystander: Graph | None, script: str) -> None:
-    old, new = arranged.content, play(arranged.content, SCRIPTS[cell.first.script])
+    old, new = arranged.content, play(arranged.content, WRITES[cell.first.script])
     with child(arranged.root, arranged.branch, script, cell.trap, actor="second") as running:
         ended = running.end()
     assert ended.was_killed, f"{cell.trap.point} was not passed: {ended}"
@@ -75,14 +75,14 @@ def killed(cell: SecondCell, arranged: Arranged, bystander: Graph | None, script
             graph,
             arranged.root,
             arranged.branch,
-            SCRIPTS[cell.first.script],
+            WRITES[cell.first.script],
             [new] if shown == new else [old, new],
         )
         assert len(commits_by(graph, arranged.branch, "child")) <= 1
 
 
 def stopped(cell: SecondCell, arranged: Arranged, bystander: Graph | None, script: str) -> None:
-    old, branch, interrupted = arranged.content, arranged.branch, SCRIPTS[cell.first.script]
+    old, branch, interrupted = arranged.content, arranged.branch, WRITES[cell.first.script]
     writes = {"child": interrupted, "second": RIVAL, "parent": NEXT}
     with child(arranged.root, branch, script, cell.trap, actor="second") as running:
         running.wait_at_trap()

@@ -16,7 +16,7 @@ from tests.crash.checks import (
 from tests.crash.places import Arranged, arrange, leave_stale_fork
 from tests.crash.points import Cell, cells, chosen_cells, seed
 from tests.crash.processes import child, run_child, run_unstarved
-from tests.crash.scripts import NEXT, RIVAL, SCRIPTS, Content, commit, play
+from tests.crash.scripts import NEXT, RIVAL, SCRIPTS, WRITES, Content, commit, play
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -63,19 +63,19 @@ def _crash(cell: Cell, root: Path, shared: Path) -> None:
 
 def killed(cell: Cell, arranged: Arranged, bystander: Graph | None) -> None:
     old = arranged.content
-    new = play(old, SCRIPTS[cell.script])
+    new = play(old, WRITES[cell.script])
     ended = run_child(arranged.root, arranged.branch, cell.script, cell.trap)
     assert ended.was_killed, f"{cell.trap.point} was not passed: {ended}"
     shown = read_only_content(arranged.root, arranged.branch)
     assert shown in (old, new)
     with bystander or open_graph(arranged.root) as graph:
         candidates = [new] if shown == new else [old, new]
-        require_convergence(graph, arranged.root, arranged.branch, SCRIPTS[cell.script], candidates)
+        require_convergence(graph, arranged.root, arranged.branch, WRITES[cell.script], candidates)
         assert len(commits_by(graph, arranged.branch, "child")) <= 1
 
 
 def stopped(cell: Cell, arranged: Arranged, bystander: Graph | None) -> None:
-    old, branch, script = arranged.content, arranged.branch, SCRIPTS[cell.script]
+    old, branch, script = arranged.content, arranged.branch, WRITES[cell.script]
     takeover = RIVAL if cell.has_rival else NEXT
     with child(arranged.root, branch, cell.script, cell.trap) as running:
         running.wait_at_trap()

@@ -160,3 +160,18 @@ def test_lance_guard_other_arrow_expressions_use_the_btree(
     assert where(table, predicate) == found
     plan = table.scanner(columns=["id"], filter=predicate).explain_plan()
     assert "ScalarIndexQuery" in plan
+
+
+@pytest.mark.parametrize("item", [pa.uint32(), pa.uint64()], ids=str)
+def test_lance_guard_a_list_of_unsigned_numbers_takes_the_scanner_every_filter(
+    tmp_path: Path, item: pa.DataType
+) -> None:
+    """Why: on such a table every predicate goes through the provider, whatever it looks at."""
+    rows = pa.table({"id": ["a", "b"], "list": pa.array([[1], None], pa.list_(item))})
+    table = lance.write_dataset(rows, tmp_path / "t", data_storage_version="2.2")
+    with pytest.raises(ValueError, match="Substrait"):
+        table.to_table(filter=pc.field("id") == "a")
+    provider = lance.FFILanceTableProvider(table)
+    session = SessionContext()
+    frame = session.read_table(provider).filter(col("id") == lit("a"))
+    assert frame.to_arrow_table()["id"].to_pylist() == ["a"]

@@ -92,6 +92,7 @@ class GraphCoordinator:
         self.clock = clock
         self.ids = ids
         self.mode = mode
+        self.maintenance_concurrency = settings.maintenance_concurrency
         self.pauses = Pauses(ids)
         process = this_process()
         self.process = process

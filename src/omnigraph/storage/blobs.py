@@ -13,8 +13,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.storage.layout import column_of, schema_of
-from omnigraph.storage.predicates import In, to_arrow
-from omnigraph.storage.reading import Ids, chunks
+from omnigraph.storage.predicates import In
+from omnigraph.storage.reading import Ids, chunks, scanner_filter
 from omnigraph.storage.signals import ObjectMissing
 
 if TYPE_CHECKING:
@@ -76,11 +76,12 @@ def descriptors(calls: StoreCalls, handle: TableHandle, ids: Ids, name: str) -> 
     column = column_of(handle.layout, name)
     parts = []
     for chunk in chunks(ids):
-        expression = to_arrow(In("id", chunk), handle.layout.schema, handle.layout.columns)
+        expression = scanner_filter(handle, In("id", chunk))
         with calls.making("describe_blobs", handle.layout.table_key):
-            parts.append(
-                handle.dataset.to_table(columns=["id", "_rowid", column], filter=expression)
-            )
+            found = handle.dataset.to_table(columns=["id", "_rowid", column], filter=expression)
+        if expression is None:  # The scanner takes no filter on this table.
+            found = found.filter(pc.is_in(found["id"], value_set=chunk))
+        parts.append(found)
     if not parts:
         return _DESCRIBED.empty_table()
     found = pa.concat_tables(parts)

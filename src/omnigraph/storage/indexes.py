@@ -7,6 +7,7 @@ are added only for rows that were never updated nor moved, and everything else i
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
@@ -101,7 +102,8 @@ def build_segment(
 
     Any: what Lance takes for the kind of index.
     """
-    raw = dataset.create_index_uncommitted(
+    # Lance borrows the dataset for the whole build: whoever reads the same object meanwhile fails.
+    raw = copy(dataset).create_index_uncommitted(
         column_of(layout, spec.property_name),
         spec.kind.value,
         name=index_name(layout, spec),
@@ -157,6 +159,12 @@ def coverage(dataset: LanceDataset, layout: TableLayout) -> list[IndexCoverage]:
             )
         )
     return sorted(found, key=lambda index: index.name)
+
+
+def has_index(dataset: LanceDataset, layout: TableLayout, name: str, kind: IndexKind) -> bool:
+    """Whether a property has an index of this kind."""
+    wanted = index_name(layout, IndexSpec(property_name=name, kind=kind))
+    return any(description.name == wanted for description in dataset.describe_indices())
 
 
 def fragment_ids(dataset: LanceDataset) -> list[int]:

@@ -221,6 +221,18 @@ _SIMPLE = (
 """Unsigned integers have no form on the way to the scanner; lists and vectors were not tried."""
 
 
+def has_scanner_filters(schema: pa.Schema) -> bool:
+    """Whether Lance's scanner takes any filter on a table with these physical columns.
+
+    The whole schema travels with an Arrow expression, and a list of unsigned integers has no form
+    there, whether the filter looks at it or not.
+    """
+    return not any(
+        pa.types.is_list(field.type) and pa.types.is_unsigned_integer(field.type.value_type)
+        for field in schema
+    )
+
+
 def _is_simple(schema: pa.Schema, column: str, literal: pa.DataType) -> bool:
     kind = schema.field(column).type
     return kind == literal and kind in _SIMPLE

@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from datafusion import DataFrame, Expr, SessionContext, col
 from lance.dataset import ColumnOrdering
 
+from omnigraph.errors import InternalError
 from omnigraph.storage.layout import (
     column_of,
     logical_schema,
@@ -29,6 +30,7 @@ from omnigraph.storage.predicates import (
     Not,
     Predicate,
     columns_of,
+    has_scanner_filters,
     to_arrow,
     to_datafusion,
 )
@@ -44,9 +46,13 @@ if TYPE_CHECKING:
 
 IDS_PER_LOOKUP = 8192
 
+ROW_ID = "_rowid"
+"""The column of row ids, which are stable: within one version they name a row."""
+
 Ids: TypeAlias = "pa.Array[pa.StringScalar]"
 
 
+_ROW_ID = pa.field(ROW_ID, pa.uint64())
 _PLACES = schema_of(id=pa.string(), _rowid=pa.uint64(), _rowaddr=pa.uint64())
 
 
@@ -67,6 +73,8 @@ class ScanOptions:
     order: Sequence[Ordering] = ()
     limit: int | None = None
     batch_bytes: int | None = None
+    with_row_ids: bool = False
+    """Add the column `ROW_ID`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,22 +98,29 @@ class Reads:
     calls: StoreCalls
     session: SessionContext = field(default_factory=SessionContext)
 
-    def frame(self, dataset: LanceDataset, *, with_row_address: bool = False) -> DataFrame:
+    def frame(
+        self, dataset: LanceDataset, *, with_row_address: bool = False, with_row_ids: bool = False
+    ) -> DataFrame:
         """The pinned table as a DataFusion frame."""
-        provider = lance.FFILanceTableProvider(dataset, with_row_addr=with_row_address)
+        provider = lance.FFILanceTableProvider(
+            dataset, with_row_id=with_row_ids, with_row_addr=with_row_address
+        )
         return self.session.read_table(provider)
 
 
 def scan(reads: Reads, handle: TableHandle, options: ScanOptions) -> pa.RecordBatchReader:
     """The rows of a table, read as they are asked for."""
     names = readable_names(handle.layout, options.columns)
+    schema = logical_schema(handle.layout, names)
+    if options.with_row_ids:
+        schema = schema.append(_ROW_ID)
     if options.limit == 0:
         # Sorted, the scanner panics on such a limit.
-        return pa.RecordBatchReader.from_batches(logical_schema(handle.layout, names), [])
+        return pa.RecordBatchReader.from_batches(schema, [])
     with reads.calls.making("scan", handle.layout.table_key):
         source = _source(reads, handle, names, options)
     batches = _limited(_pulled(reads, handle, source, names), options.limit)
-    return pa.RecordBatchReader.from_batches(logical_schema(handle.layout, names), batches)
+    return pa.RecordBatchReader.from_batches(schema, batches)
 
 
 def scan_with_pending(
@@ -145,13 +160,20 @@ def filtered(reads: Reads, rows: pa.Table, predicate: Predicate | None) -> pa.Ta
     return rows.take(positions.sort())
 
 
+def scanner_filter(handle: TableHandle, predicate: Predicate) -> pc.Expression | None:
+    """The predicate for Lance's own scanner, or `None` where only DataFusion can evaluate it."""
+    if not has_scanner_filters(handle.dataset.schema):
+        return None
+    return to_arrow(predicate, handle.layout.schema, handle.layout.columns)
+
+
 def _source(
     reads: Reads, handle: TableHandle, names: Sequence[str], options: ScanOptions
 ) -> pa.RecordBatchReader:
     columns = _present(handle, names)
     expression = None
     if options.predicate is not None:
-        expression = to_arrow(options.predicate, handle.layout.schema, handle.layout.columns)
+        expression = scanner_filter(handle, options.predicate)
         if expression is None:
             return _provided(reads, handle, columns, options, options.predicate)
     order: list[ColumnOrdering | str] = [
@@ -170,6 +192,7 @@ def _source(
         limit=options.limit,
         batch_size_bytes=options.batch_bytes,
         order_by=order or None,
+        with_row_id=options.with_row_ids or None,
     ).to_reader()
 
 
@@ -191,7 +214,8 @@ def _provided(
 
     Over the provider a limit fails when the frame has several partitions.
     """
-    frame = reads.frame(handle.dataset).filter(to_datafusion(predicate, handle.layout.columns))
+    frame = reads.frame(handle.dataset, with_row_ids=options.with_row_ids)
+    frame = frame.filter(to_datafusion(predicate, handle.layout.columns))
     if options.order:
         frame = frame.sort(
             *(
@@ -201,7 +225,8 @@ def _provided(
                 for key in options.order
             )
         )
-    frame = frame.select(*(_quoted(column) for column in columns))
+    kept = [*columns, ROW_ID] if options.with_row_ids else columns
+    frame = frame.select(*(_quoted(column) for column in kept))
     return pa.RecordBatchReader.from_stream(frame)
 
 
@@ -218,7 +243,10 @@ def _pulled(
             batch = next(source, None)
         if batch is None:
             return
-        yield to_logical(handle.layout, names, batch)
+        logical = to_logical(handle.layout, names, batch)
+        if ROW_ID in batch.schema.names:
+            logical = logical.append_column(_ROW_ID, batch.column(ROW_ID))
+        yield logical
 
 
 def _limited(batches: Iterator[pa.RecordBatch], limit: int | None) -> Iterator[pa.RecordBatch]:
@@ -239,7 +267,7 @@ def count(reads: Reads, handle: TableHandle, predicate: Predicate | None) -> int
     with reads.calls.making("count", handle.layout.table_key):
         if predicate is None:
             return handle.dataset.count_rows()
-        expression = to_arrow(predicate, handle.layout.schema, handle.layout.columns)
+        expression = scanner_filter(handle, predicate)
         if expression is not None:
             return handle.dataset.count_rows(expression)
         frame = reads.frame(handle.dataset)
@@ -287,6 +315,27 @@ def take_ids(
     return found.take(pc.sort_indices(positions)).select(names)
 
 
+def take_rows(
+    reads: Reads,
+    handle: TableHandle,
+    row_ids: pa.Array[pa.UInt64Scalar],
+    columns: Sequence[str],
+) -> pa.Table:
+    """The rows with these row ids, in their order; every one must be in the table."""
+    names = readable_names(handle.layout, columns)
+    schema = logical_schema(handle.layout, names)
+    if not len(row_ids):
+        return schema.empty_table()
+    with reads.calls.making("take", handle.layout.table_key):
+        found = handle.dataset._take_rows(row_ids, columns=_present(handle, names))  # noqa: SLF001
+    if found.num_rows != len(row_ids):
+        raise InternalError(
+            f"{handle.layout.table_key} gave {found.num_rows} rows for {len(row_ids)} row ids"
+        )
+    batches = (to_logical(handle.layout, names, each) for each in found.to_batches())
+    return pa.Table.from_batches(batches, schema)
+
+
 def existing_ids(reads: Reads, handle: TableHandle, ids: Ids) -> Ids:
     """Those of the ids that the table has."""
     return _ids(take_ids(reads, handle, ids, ["id"]))
@@ -301,11 +350,19 @@ def places(reads: Reads, handle: TableHandle, ids: Ids) -> pa.Table:
     """`id`, `_rowid` and `_rowaddr` of the rows with these ids, by row id."""
     parts = [_PLACES.empty_table()]
     for chunk in chunks(ids):
-        expression = to_arrow(In("id", chunk), handle.layout.schema, handle.layout.columns)
         with reads.calls.making("scan", handle.layout.table_key):
-            found = handle.dataset.to_table(columns=_PLACES.names, filter=expression)
+            found = _places(reads, handle, In("id", chunk))
         parts.append(found.cast(_PLACES))
     return pa.concat_tables(parts).sort_by("_rowid")
+
+
+def _places(reads: Reads, handle: TableHandle, predicate: Predicate) -> pa.Table:
+    expression = scanner_filter(handle, predicate)
+    if expression is not None:
+        return handle.dataset.to_table(columns=_PLACES.names, filter=expression)
+    frame = reads.frame(handle.dataset, with_row_address=True, with_row_ids=True)
+    frame = frame.filter(to_datafusion(predicate, handle.layout.columns))
+    return frame.select(*(_quoted(name) for name in _PLACES.names)).to_arrow_table()
 
 
 def chunks(ids: Ids) -> Iterator[Ids]:
@@ -327,7 +384,7 @@ def _addresses(
 ) -> pa.Array[pa.UInt64Scalar]:
     expression = None
     if predicate is not None:
-        expression = to_arrow(predicate, handle.layout.schema, handle.layout.columns)
+        expression = scanner_filter(handle, predicate)
         if expression is None:
             frame = reads.frame(handle.dataset, with_row_address=True)
             frame = frame.filter(to_datafusion(predicate, handle.layout.columns))

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from lance import LanceOperation, Transaction
 from lance.query import FullTextQuery, MatchQuery, PhraseQuery
 
@@ -20,7 +21,7 @@ from omnigraph.storage import indexes, reading, staging
 from omnigraph.storage.handles import TableLayout
 from omnigraph.storage.indexes import IndexKind, IndexSpec
 from omnigraph.storage.layout import column_of, schema_of
-from omnigraph.storage.predicates import In, Predicate, to_arrow
+from omnigraph.storage.predicates import In, Predicate, has_scanner_filters
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,8 +33,8 @@ if TYPE_CHECKING:
     from omnigraph.storage.handles import TableHandle
     from omnigraph.storage.reading import Ids, Reads
 
-SCORED = schema_of(id=pa.string(), score=pa.float32())
-NEAR = schema_of(id=pa.string(), distance=pa.float32())
+SCORED = schema_of(id=pa.string(), score=pa.float32(), row_id=pa.uint64())
+NEAR = schema_of(id=pa.string(), distance=pa.float32(), row_id=pa.uint64())
 
 _TEXT = TableLayout(
     table_id=TableId(0),
@@ -46,26 +47,37 @@ _TEXT = TableLayout(
 
 
 def search_text(
-    calls: StoreCalls, handle: TableHandle, name: str, query: str, *, is_phrase: bool
+    calls: StoreCalls,
+    handle: TableHandle,
+    name: str,
+    query: str,
+    *,
+    is_phrase: bool,
+    limit: int | None,
 ) -> pa.Table:
     """Every row whose property has a token of the query, or all of them in order: id and score.
+
+    With a limit, that many of the best; which of equal ones is not said.
 
     Raises:
         InternalError: the property has no text index.
     """
     column = column_of(handle.layout, name)
     with calls.making("search_text", handle.layout.table_key):
-        found = indexes.coverage(handle.dataset, handle.layout)
-        if not any(each.kind == "Inverted" and each.property_name == name for each in found):
+        if not indexes.has_index(handle.dataset, handle.layout, name, IndexKind.INVERTED):
             raise InternalError(f"{handle.layout.table_key}.{name} has no text index")
-        return _scored(handle.dataset, column, query, is_phrase=is_phrase)
+        return _scored(handle.dataset, column, query, is_phrase=is_phrase, limit=limit)
 
 
-def _scored(dataset: LanceDataset, column: str, query: str, *, is_phrase: bool) -> pa.Table:
+def _scored(
+    dataset: LanceDataset, column: str, query: str, *, is_phrase: bool, limit: int | None = None
+) -> pa.Table:
     asked: FullTextQuery = PhraseQuery(query, column) if is_phrase else MatchQuery(query, column)
     # Asked for by name, the score does not make Lance log a line on each search.
-    found = dataset.to_table(columns=["id", "_score"], full_text_query=asked)
-    return pa.table([found["id"], found["_score"]], schema=SCORED)
+    found = dataset.to_table(
+        columns=["id", "_score"], full_text_query=asked, with_row_id=True, limit=limit
+    )
+    return pa.table([found["id"], found["_score"], found[reading.ROW_ID]], schema=SCORED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,8 +121,28 @@ def search_vector(
 
     Rows without a vector, or with a zero one, have no distance and are never found.
     """
+    if predicate is not None and not has_scanner_filters(handle.dataset.schema):
+        return _search_all(reads, handle, name, vector, k, predicate)
     if predicate is not None:
         predicate = _for_scanner(reads, handle, predicate)
+    expression = None
+    if predicate is not None:
+        expression = reading.scanner_filter(handle, predicate)
+        if expression is None:
+            return NEAR.empty_table()
+    with reads.calls.making("search_vector", handle.layout.table_key):
+        return _nearest(handle, name, vector, k, expression, is_exact=is_exact)
+
+
+def _nearest(
+    handle: TableHandle,
+    name: str,
+    vector: Sequence[float],
+    k: int,
+    expression: pc.Expression | None,
+    *,
+    is_exact: bool,
+) -> pa.Table:
     query = {
         "column": column_of(handle.layout, name),
         "q": pa.array(vector, pa.float32()),
@@ -118,21 +150,36 @@ def search_vector(
         "metric": "cosine",
         "use_index": not is_exact,
     }
+    found = handle.dataset.to_table(
+        columns=["id", "_distance"],
+        nearest=query,
+        filter=expression,
+        prefilter=True,
+        with_row_id=True,
+    )
+    return pa.table([found["id"], found["_distance"], found[reading.ROW_ID]], schema=NEAR)
+
+
+def _search_all(
+    reads: Reads,
+    handle: TableHandle,
+    name: str,
+    vector: Sequence[float],
+    k: int,
+    predicate: Predicate,
+) -> pa.Table:
+    """The search on a table whose scanner takes no filter: all by distance, then the filter."""
     with reads.calls.making("search_vector", handle.layout.table_key):
-        expression = None
-        if predicate is not None:
-            expression = to_arrow(predicate, handle.layout.schema, handle.layout.columns)
-            if expression is None:
-                return NEAR.empty_table()
-        found = handle.dataset.to_table(
-            columns=["id", "_distance"], nearest=query, filter=expression, prefilter=True
-        )
-        return pa.table([found["id"], found["_distance"]], schema=NEAR)
+        rows = max(1, handle.dataset.count_rows())
+        found = _nearest(handle, name, vector, rows, None, is_exact=True)
+    options = reading.ScanOptions(columns=["id"], predicate=predicate)
+    kept = reading.scan(reads, handle, options).read_all()["id"].combine_chunks()
+    return found.filter(pc.is_in(found["id"], value_set=pa.array(kept, pa.string()))).slice(0, k)
 
 
 def _for_scanner(reads: Reads, handle: TableHandle, predicate: Predicate) -> Predicate:
     """The predicate, or the ids that satisfy it where the scanner cannot evaluate it."""
-    if to_arrow(predicate, handle.layout.schema, handle.layout.columns) is not None:
+    if reading.scanner_filter(handle, predicate) is not None:
         return predicate
     options = reading.ScanOptions(columns=["id"], predicate=predicate)
     found = reading.scan(reads, handle, options).read_all()

@@ -87,6 +87,7 @@ class TableStorage(Protocol):
         limit: int | None = None,
         batch_bytes: int | None = None,
         order: Sequence[Ordering] = (),
+        with_row_ids: bool = False,
     ) -> pa.RecordBatchReader:
         """The rows, read as they are asked for; blobs are left out."""
         ...
@@ -122,6 +123,12 @@ class TableStorage(Protocol):
         """The rows with these ids, in the order of the ids; absent ones are left out."""
         ...
 
+    def take_rows(
+        self, handle: TableHandle, row_ids: pa.Array[pa.UInt64Scalar], columns: Sequence[str]
+    ) -> pa.Table:
+        """The rows with these row ids, in their order; every one must be in the table."""
+        ...
+
     def existing_ids(self, handle: TableHandle, ids: Ids) -> Ids:
         """Those of the ids that the table has."""
         ...
@@ -153,9 +160,15 @@ class TableStorage(Protocol):
         ...
 
     def search_text(
-        self, handle: TableHandle, name: str, query: str, *, is_phrase: bool = False
+        self,
+        handle: TableHandle,
+        name: str,
+        query: str,
+        *,
+        is_phrase: bool = False,
+        limit: int | None = None,
     ) -> pa.Table:
-        """Id and score of every row that the query matches, in no order.
+        """Id, score and row id of every row that the query matches, or of the best; in no order.
 
         Raises:
             InternalError: the property has no text index; `ephemeral_text` is for such.

@@ -108,6 +108,7 @@ class TableStore:
         limit: int | None = None,
         batch_bytes: int | None = None,
         order: Sequence[Ordering] = (),
+        with_row_ids: bool = False,
     ) -> pa.RecordBatchReader:
         """The rows, read as they are asked for; blobs are left out."""
         options = ScanOptions(
@@ -116,6 +117,7 @@ class TableStore:
             order=order,
             limit=limit,
             batch_bytes=batch_bytes,
+            with_row_ids=with_row_ids,
         )
         return reading.scan(self._reads, handle, options)
 
@@ -151,6 +153,12 @@ class TableStore:
         """The rows with these ids, in the order of the ids; absent ones are left out."""
         return reading.take_ids(self._reads, handle, ids, columns)
 
+    def take_rows(
+        self, handle: TableHandle, row_ids: pa.Array[pa.UInt64Scalar], columns: Sequence[str]
+    ) -> pa.Table:
+        """The rows with these row ids, in their order; every one must be in the table."""
+        return reading.take_rows(self._reads, handle, row_ids, columns)
+
     def existing_ids(self, handle: TableHandle, ids: Ids) -> Ids:
         """Those of the ids that the table has."""
         return reading.existing_ids(self._reads, handle, ids)
@@ -175,10 +183,18 @@ class TableStore:
         return blobs.descriptors(self._calls, handle, ids, name)
 
     def search_text(
-        self, handle: TableHandle, name: str, query: str, *, is_phrase: bool = False
+        self,
+        handle: TableHandle,
+        name: str,
+        query: str,
+        *,
+        is_phrase: bool = False,
+        limit: int | None = None,
     ) -> pa.Table:
         """Id and score of every row that the query matches."""
-        return search.search_text(self._calls, handle, name, query, is_phrase=is_phrase)
+        return search.search_text(
+            self._calls, handle, name, query, is_phrase=is_phrase, limit=limit
+        )
 
     def ephemeral_text(self, ids: Ids, texts: pa.Array[pa.StringScalar]) -> TextInMemory:
         """The texts, copied and indexed in memory."""

@@ -12,6 +12,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from omnigraph.graph.arrays import one_array
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
@@ -19,14 +21,6 @@ Column: TypeAlias = "pa.Array[Any]"  # Any: the Arrow type of a column is known 
 Columns: TypeAlias = "pa.ChunkedArray[Any]"  # Any: as above
 Mask: TypeAlias = npt.NDArray[np.bool_]
 Positions: TypeAlias = npt.NDArray[np.int64]
-
-
-def one_array(values: Column | Columns) -> Column:
-    """The values as one contiguous array."""
-    if isinstance(values, pa.Array):
-        return values
-    # cast: the stubs take a chunk for a chunked array.
-    return cast("Column", values.chunk(0) if values.num_chunks == 1 else values.combine_chunks())
 
 
 def column(table: pa.Table, name: str) -> Column:

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Final, Literal, Protocol, TypeAlias
 
 import pyarrow as pa
 
-from omnigraph.graph.validation.arrays import column, distinct, no_texts, one_array
+from omnigraph.graph.arrays import one_array
+from omnigraph.graph.validation.arrays import column, distinct, no_texts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -16,12 +16,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.errors import InvalidArgument
+from omnigraph.graph.arrays import one_array
 from omnigraph.graph.validation.arrays import (
     column,
     is_given,
     nulled,
     nulls,
-    one_array,
     true_where,
 )
 from omnigraph.graph.validation.cells import cell_findings, empty_id

@@ -1,0 +1,183 @@
+"""Groups and aggregates over the rows of a match.
+
+Keys and arguments are read once for each entity and reach the rows as numbers. A row may stand for
+many (its weight).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from omnigraph.engine.bindings import Bindings
+from omnigraph.engine.compare import Const, repeated
+from omnigraph.engine.entities import distinct
+from omnigraph.engine.order import value_codes
+from omnigraph.engine.sums import count_rows, sum_floats, sum_integers
+from omnigraph.errors import InternalError, NumericOverflow
+from omnigraph.graph.arrays import encode, is_given
+from omnigraph.lang import ir
+from omnigraph.lang.arrow_schema import arrow_type
+from omnigraph.lang.ir import AggFunc
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from omnigraph.engine.evaluate import Evaluator
+    from omnigraph.graph.arrays import Numbers, Values
+
+
+@dataclass(frozen=True, slots=True)
+class Groups:
+    """Which group each row is in, and one row of each group."""
+
+    of_row: Numbers
+    first: Numbers
+
+    @property
+    def size(self) -> int:
+        """How many groups there are."""
+        return len(self.first)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Grouped:
+    """The groups of a match: their aggregates, and a row of each that tells its keys."""
+
+    aggregates: Mapping[str, Values]
+    """By column name."""
+    first: Bindings
+    """One row of each group; its keys are read when somebody asks."""
+    size: int
+
+    def keep(self, at: Numbers) -> Grouped:
+        """Some of the groups, in this order."""
+        return Grouped(
+            aggregates={name: values.take(at) for name, values in self.aggregates.items()},
+            first=self.first.keep(at),
+            size=len(at),
+        )
+
+
+def group(
+    projections: Sequence[ir.Projection], bindings: Bindings, evaluator: Evaluator
+) -> Grouped:
+    """The groups of the rows, in no order."""
+    keys = [each.expr for each in projections if not isinstance(each.expr, ir.Agg)]
+    groups = _group(keys, bindings)
+    return Grouped(
+        aggregates={
+            each.name: _aggregated(each.expr, bindings, groups, evaluator)
+            for each in projections
+            if isinstance(each.expr, ir.Agg)
+        },
+        first=bindings.keep(groups.first) if keys else Bindings(rows=1),
+        size=groups.size,
+    )
+
+
+def _group(keys: Sequence[ir.Expr], bindings: Bindings) -> Groups:
+    rows = bindings.rows
+    if not keys:
+        return Groups(np.zeros(rows, np.int64), np.zeros(1, np.int64))
+    codes = np.zeros(rows, np.int64)
+    size = 1
+    for key in keys:
+        of_key, of_size = _key_codes(key, bindings)
+        if size * of_size >= 2**62:
+            codes, size = _dense(codes, size)
+        codes = codes * of_size + of_key
+        size *= of_size
+    codes, count = _dense(codes, size)
+    first = np.empty(count, np.int64)
+    # The last assignment stays, so the first row of a group is written last.
+    first[codes[::-1]] = np.arange(rows - 1, -1, -1)
+    return Groups(codes, first)
+
+
+def _dense(codes: Numbers, size: int) -> tuple[Numbers, int]:
+    """The codes renumbered without gaps."""
+    if size <= 4 * len(codes) + 1024:
+        used, places = distinct(codes, size)
+        return places, len(used)
+    used, places = np.unique(codes, return_inverse=True)
+    return places, len(used)
+
+
+def _key_codes(key: ir.Expr, bindings: Bindings) -> tuple[Numbers, int]:
+    """Numbers that are equal where the key is, and a bound that they stay below."""
+    match key:
+        case ir.NodeId(var):
+            bound = bindings.columns[var]
+            return bound.at, bound.entities.size
+        case ir.Prop(var, name):
+            bound = bindings.columns[var]
+            entities = bound.entities
+            if name == entities.table.identity:
+                return bound.at, entities.size
+            used, inverse = distinct(bound.at, entities.size)
+            is_all = len(used) == entities.size
+            values = entities.read([name], None if is_all else used)[name]
+            found, codes = encode(values)
+            return codes[inverse] + 1, len(found) + 1
+        case _:
+            raise InternalError(f"{type(key).__name__} cannot be a group key")
+
+
+def _aggregated(agg: ir.Agg, bindings: Bindings, groups: Groups, evaluator: Evaluator) -> Values:
+    weights = bindings.weights
+    if isinstance(agg.arg, ir.NodeId):
+        return pa.array(count_rows(groups.of_row, groups.size, weights), pa.int64())
+    operand = evaluator.operand(agg.arg, bindings)
+    if isinstance(operand, Const):
+        values = repeated(operand.value, arrow_type(operand.type), bindings.rows)
+    else:
+        values = operand.values
+    given = is_given(values)
+    rows = groups.of_row
+    if not given.all():
+        rows = rows[given]
+        weights = None if weights is None else weights[given]
+        values = values.filter(pa.array(given))
+    counts = count_rows(rows, groups.size, weights)
+    match agg.func:
+        case AggFunc.COUNT:
+            return pa.array(counts, pa.int64())
+        case AggFunc.SUM:
+            return pa.array(_sums(values, rows, groups.size, weights), mask=counts == 0)
+        case AggFunc.AVG:
+            sums = _sums(values, rows, groups.size, weights)
+            return pa.array(sums / np.maximum(counts, 1), mask=counts == 0)
+        case AggFunc.MIN | AggFunc.MAX:
+            return _extremes(values, rows, groups.size, is_max=agg.func is AggFunc.MAX)
+
+
+def _sums(values: Values, rows: Numbers, size: int, weights: Numbers | None) -> NDArray[np.float64]:
+    numbers = values.to_numpy(zero_copy_only=False)
+    if numbers.dtype.kind != "f":
+        return sum_integers(numbers, rows, size, weights)
+    with np.errstate(over="ignore"):
+        sums = sum_floats(numbers, rows, size, weights)
+    if not np.isfinite(sums).all():
+        raise NumericOverflow(
+            "a sum of floats is larger than the largest one; divide the values, or group finer"
+        )
+    return sums
+
+
+def _extremes(values: Values, rows: Numbers, size: int, *, is_max: bool) -> Values:
+    """The smallest or largest value of each group; null where there is none."""
+    places = value_codes(values)
+    best = np.zeros(size, np.int64) if is_max else np.full(size, np.iinfo(np.int64).max)
+    (np.maximum if is_max else np.minimum).at(best, rows, places)
+    # The row of each group that holds the value: any of those that do.
+    holder = np.full(size, -1, np.int64)
+    holds = np.flatnonzero(places == best[rows])
+    holder[rows[holds]] = holds
+    held: Any = pa.array(holder, mask=holder < 0)  # Any: places and nulls
+    return values.take(held)

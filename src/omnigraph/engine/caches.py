@@ -1,0 +1,56 @@
+"""The caches that the queries of one open graph share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Self
+
+from omnigraph.engine.runtime_cache import LruCache
+from omnigraph.graph.topology import Alignments, GraphIndex, TypeIndex
+
+if TYPE_CHECKING:
+    from omnigraph.engine.nearest import VectorMatrix
+    from omnigraph.settings.sections import QuerySettings
+    from omnigraph.storage.search import TextInMemory
+
+MOST_TOPOLOGIES = 8
+MOST_TYPE_INDEXES = 16
+MOST_TEXTS = 4
+MOST_VECTORS = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeptText:
+    """Texts that were copied and indexed in memory."""
+
+    text: TextInMemory
+    nbytes: int
+
+
+@dataclass(kw_only=True)
+class EngineCaches:
+    """Topologies, numberings of types, texts indexed in memory and vectors, by table version."""
+
+    topologies: LruCache[GraphIndex]
+    types: LruCache[TypeIndex]
+    texts: LruCache[KeptText]
+    vectors: LruCache[VectorMatrix]
+    alignments: Alignments = field(default_factory=Alignments)
+
+    @classmethod
+    def of(cls, settings: QuerySettings) -> Self:
+        """Empty caches within the budgets of the settings."""
+        size_bytes = settings.topology_cache_bytes
+        return cls(
+            topologies=LruCache(most_entries=MOST_TOPOLOGIES, most_bytes=size_bytes),
+            types=LruCache(most_entries=MOST_TYPE_INDEXES, most_bytes=size_bytes),
+            texts=LruCache(most_entries=MOST_TEXTS, most_bytes=settings.memory_bytes),
+            vectors=LruCache(most_entries=MOST_VECTORS, most_bytes=size_bytes // 2),
+        )
+
+    def clear(self) -> None:
+        """Drop everything."""
+        self.topologies.clear()
+        self.types.clear()
+        self.texts.clear()
+        self.vectors.clear()

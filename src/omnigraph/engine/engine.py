@@ -1,0 +1,189 @@
+"""`Engine`: runs read queries of one open graph, each on one snapshot, from many threads."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from omnigraph.engine.budget import Budget
+from omnigraph.engine.caches import EngineCaches
+from omnigraph.engine.compiled import CompiledQueries
+from omnigraph.engine.evaluate import Evaluator
+from omnigraph.engine.expand import Expander
+from omnigraph.engine.match import Matcher
+from omnigraph.engine.nearest import is_exact
+from omnigraph.engine.needs import analyse_needs
+from omnigraph.engine.projection import Projector
+from omnigraph.engine.scan import Scanner
+from omnigraph.engine.search import SearchCalls
+from omnigraph.engine.tables import QueryTables
+from omnigraph.engine.top_texts import best_texts
+from omnigraph.graph.result import QueryResult
+from omnigraph.lang import bind_params, ir
+from omnigraph.lang.query_ast import NOW_PARAM
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import pyarrow as pa
+
+    from omnigraph.clock import Clock
+    from omnigraph.engine.budget import CancelToken
+    from omnigraph.engine.match import Observer
+    from omnigraph.engine.needs import Needs
+    from omnigraph.engine.query_vectors import QueryEmbedder
+    from omnigraph.engine.tables import QueryTable
+    from omnigraph.graph.result import QueryTarget
+    from omnigraph.graph.snapshot import Snapshot
+    from omnigraph.lang import CompiledQuery
+    from omnigraph.settings.sections import QuerySettings
+    from omnigraph.storage.table_storage import TableStorage
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueryRequest:
+    """One read query: what is asked, of which state of the graph, and within which time."""
+
+    source: str
+    name: str | None = None
+    params: Mapping[str, object] | None = None
+    snapshot: Snapshot
+    target: QueryTarget
+    timeout_s: float | None = None
+    """`None`: as the settings say; 0: no limit."""
+    token: CancelToken | None = None
+
+
+class Engine:
+    """Runs queries; owns what they keep between them."""
+
+    def __init__(
+        self, store: TableStorage, settings: QuerySettings, clock: Clock, embedder: QueryEmbedder
+    ) -> None:
+        self._store = store
+        self.settings = settings
+        self._clock = clock
+        self._embedder = embedder
+        self.caches = EngineCaches.of(settings)
+        self._compiled = CompiledQueries()
+
+    def query(self, request: QueryRequest) -> QueryResult:
+        """The result of a read query."""
+        compiled, query = self.compile(request)
+        run = self.prepare(request, query)
+        return QueryResult(
+            run.result(),
+            query.result_schema,
+            query_name=compiled.query.name,
+            target=request.target,
+            graph_commit_id=request.snapshot.graph_commit_id,
+        )
+
+    def compile(self, request: QueryRequest) -> tuple[CompiledQuery, ir.QueryIR]:
+        """The query of a request, compiled against the schema of its snapshot."""
+        return self._compiled.read_query(request.snapshot, request.source, request.name)
+
+    def prepare(
+        self, request: QueryRequest, query: ir.QueryIR, observer: Observer | None = None
+    ) -> QueryRun:
+        """A run that has read nothing yet; parameters are bound."""
+        return self._run(request, query, bind_params(request.params, query.params), observer)
+
+    def plan_only(self, request: QueryRequest, query: ir.QueryIR) -> QueryRun:
+        """A run that is only looked at: parameters that were given are checked, others may miss."""
+        params = bind_params(request.params, query.params) if request.params else {}
+        return self._run(request, query, params, None)
+
+    def _run(
+        self,
+        request: QueryRequest,
+        query: ir.QueryIR,
+        given: Mapping[str, object],
+        observer: Observer | None,
+    ) -> QueryRun:
+        params = {**given, NOW_PARAM: self._clock.now_ms()}
+        timeout_ms = self.settings.timeout_ms
+        if request.timeout_s is not None:
+            timeout_ms = round(request.timeout_s * 1_000)
+        budget = Budget(
+            clock=self._clock,
+            timeout_ms=timeout_ms,
+            max_rows=self.settings.max_binding_rows,
+            memory_bytes=self.settings.memory_bytes,
+            token=request.token,
+        )
+        tables = QueryTables(
+            snapshot=request.snapshot, store=self._store, budget=budget, caches=self.caches
+        )
+        return QueryRun(
+            query=query,
+            params=params,
+            tables=tables,
+            needs=analyse_needs(query),
+            settings=self.settings,
+            embedder=self._embedder,
+            observer=observer,
+        )
+
+    def close(self) -> None:
+        """Drop what was kept."""
+        self.caches.clear()
+        self._embedder.close()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueryRun:
+    """One run of one query."""
+
+    query: ir.QueryIR
+    params: Mapping[str, object]
+    tables: QueryTables
+    needs: Needs
+    settings: QuerySettings
+    embedder: QueryEmbedder
+    observer: Observer | None = None
+
+    def result(self) -> pa.Table:
+        """The rows of the result."""
+        budget = self.tables.budget
+        search = SearchCalls(params=self.params, embed=self.embedder.embed)
+        evaluator = Evaluator(params=self.params, search=search, settings=self.settings)
+        matcher = Matcher(
+            scanner=Scanner(
+                tables=self.tables,
+                evaluator=evaluator,
+                params=self.params,
+                needs=self.needs,
+                reads_at_once=self._read_at_once(),
+            ),
+            expander=Expander(
+                tables=self.tables,
+                evaluator=evaluator,
+                settings=self.settings,
+                budget=budget,
+                needs=self.needs,
+            ),
+            evaluator=evaluator,
+            budget=budget,
+            observer=self.observer,
+        )
+        projector = Projector(query=self.query, evaluator=evaluator, budget=budget)
+        if self.query.limit == 0:
+            return projector.schema.empty_table()
+        bindings = best_texts(self.query, self.params, self.tables, search)
+        if bindings is None:
+            bindings = matcher.run(self.query.ops)
+        if self.needs.is_aggregate:
+            return projector.groups(bindings)
+        return projector.rows(bindings)
+
+    def is_exact(self, call: ir.Nearest, table: QueryTable) -> bool:
+        """Whether distances of a call are computed for every candidate."""
+        return is_exact(call, table, table.rows, self.settings)
+
+    def _read_at_once(self) -> frozenset[str]:
+        match self.query.ops:
+            case (ir.NodeScan(var),) if self.needs.is_aggregate or self.query.limit is None:
+                return frozenset((var,))
+            case _:
+                return frozenset()

@@ -1,0 +1,129 @@
+"""Expressions over the rows of a match: values of properties, ids, constants and search calls.
+
+A filter on one variable is evaluated for its distinct entities, not for each row.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from omnigraph.engine.bindings import Bindings, Bound
+from omnigraph.engine.compare import Column, Const, Operand, is_true
+from omnigraph.engine.entities import distinct
+from omnigraph.engine.pushdown import constant_value
+from omnigraph.errors import InternalError
+from omnigraph.graph.arrays import text_array
+from omnigraph.lang import ir
+from omnigraph.lang.ir import FilterOp
+from omnigraph.lang.match_check import variables_of
+from omnigraph.lang.types import BOOL, F64, STRING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    from omnigraph.engine.search import SearchCalls
+    from omnigraph.graph.arrays import Floats, Mask, Values
+    from omnigraph.settings.sections import QuerySettings
+
+_SCORE = F64.as_nullable(nullable=True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evaluator:
+    """Evaluates the expressions of one query."""
+
+    params: Mapping[str, object]
+    search: SearchCalls
+    settings: QuerySettings
+
+    def truth(self, item: ir.Filter, bindings: Bindings) -> Mask:
+        """For each row whether the filter is true."""
+        match item:
+            case ir.Filter(ir.NodeId(left), FilterOp.EQ | FilterOp.NE, ir.NodeId(right)):
+                is_same = same_entity(bindings.columns[left], bindings.columns[right])
+                return is_same if item.op is FilterOp.EQ else ~is_same
+        variables = variables_of([item])
+        if len(variables) != 1:
+            return self._truth(item, bindings)
+        (var,) = variables
+        bound = bindings.columns[var]
+        used, inverse = distinct(bound.at, bound.entities.size)
+        narrow = Bindings(rows=len(used), columns={var: Bound(bound.entities, used)})
+        return self._truth(item, narrow)[inverse]
+
+    def _truth(self, item: ir.Filter, bindings: Bindings) -> Mask:
+        left, right = self.operand(item.left, bindings), self.operand(item.right, bindings)
+        return is_true(left, item.op, right, bindings.rows)
+
+    def operand(self, expr: ir.Expr, bindings: Bindings) -> Operand:
+        """The value of an expression for each row, or for all."""
+        match expr:
+            case ir.Param(_, kind) | ir.Lit(_, kind):
+                return Const(constant_value(expr, self.params), kind)
+            case ir.Prop(var, name, kind):
+                return Column(property_values(bindings.columns[var], name), kind)
+            case ir.NodeId(var):
+                bound = bindings.columns[var]
+                return Column(bound.entities.ids.take(bound.at), STRING)
+            case ir.Search() | ir.MatchText() | ir.Fuzzy():
+                bound = bindings.columns[expr.var]
+                return Column(
+                    pa.array(self.search.text_truth(expr, bound.entities, bound.at)), BOOL
+                )
+            case ir.Bm25() | ir.Nearest():
+                return Column(score_values(self.scores(expr, bindings)), _SCORE)
+            case _:
+                raise InternalError(f"{type(expr).__name__} has no value for a single row")
+
+    def scores(self, expr: ir.Bm25 | ir.Nearest, bindings: Bindings) -> Floats:
+        """The score or distance of each row; NaN where there is none."""
+        bound = bindings.columns[expr.var]
+        if isinstance(expr, ir.Bm25):
+            return self.search.text_scores(expr, bound.entities, bound.at)
+        used, inverse = distinct(bound.at, bound.entities.size)
+        return self.search.distances(expr, bound.entities, used)[inverse]
+
+
+def property_values(bound: Bound, name: str) -> Values:
+    """A property of each row; it is read once for each entity."""
+    entities = bound.entities
+    if entities.has(name):
+        return entities.read([name], bound.at)[name]
+    used, inverse = distinct(bound.at, entities.size)
+    if len(used) == entities.size:
+        return entities.read([name])[name].take(bound.at)
+    return entities.read([name], used)[name].take(inverse)
+
+
+def score_values(scores: Floats) -> pa.Array[pa.DoubleScalar]:
+    """Scores as Arrow has them: null where there is none."""
+    return pa.array(scores, pa.float64(), mask=np.isnan(scores))
+
+
+def same_entity(left: Bound, right: Bound) -> Mask:
+    """For each row whether both variables have the same id; of two types, as texts."""
+    if left.entities is right.entities:
+        return _equal(left.at, right.at)
+    has_rows = left.entities.knows_rows and right.entities.knows_rows
+    if has_rows and left.entities.table is right.entities.table:
+        return _equal(left.entities.row_ids[left.at], right.entities.row_ids[right.at])
+    if left.entities.ids is right.entities.ids:
+        return _equal(left.at, right.at)
+    used, inverse = distinct(right.at, right.entities.size)
+    ids = right.entities.read(["id"], used)["id"]
+    order = np.argsort(right.entities.rank(used), kind="stable")
+    place = np.empty(len(used), np.int64)
+    place[order] = np.arange(len(used))
+    of_left, back = distinct(left.at, left.entities.size)
+    found = left.entities.numbers_among(of_left, text_array(ids.take(order)))
+    return _equal(found[back], place[inverse])
+
+
+def _equal(first: NDArray[Any], second: NDArray[Any]) -> Mask:
+    return np.asarray(first == second, np.bool_)

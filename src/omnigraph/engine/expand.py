@@ -1,0 +1,329 @@
+"""`Expand`: from a bound variable along an edge type to a new one.
+
+One walk serves both modes: the topology is that of the whole edge type, or of the edges that
+probing the frontier found, hop by hop. A bound edge reads the edge rows themselves.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from omnigraph.engine.bindings import Bindings, Bound
+from omnigraph.engine.entities import Entities, distinct
+from omnigraph.engine.traversal import Choice, WalkShape, choose_mode
+from omnigraph.engine.walk import Reached, ranges, walk
+from omnigraph.graph.arrays import ascending, mask_of, places_in, text_array
+from omnigraph.graph.topology import ABSENT, GraphIndex, build_graph_index, find_ids, number_texts
+from omnigraph.lang.ir import ExpandDirection
+from omnigraph.settings.values import TraversalMode
+from omnigraph.storage.predicates import In, Or
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from omnigraph.engine.budget import Budget
+    from omnigraph.engine.evaluate import Evaluator
+    from omnigraph.engine.needs import Needs
+    from omnigraph.engine.tables import QueryTable, QueryTables
+    from omnigraph.graph.arrays import Ids, Mask, Numbers
+    from omnigraph.graph.topology import Adjacency
+    from omnigraph.lang import EdgeType, ir
+    from omnigraph.settings.sections import QuerySettings
+
+FEW_IDS = 1_024
+"""Up to here entities are looked up by id rather than numbered with their whole table."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expander:
+    """Follows edges for one query."""
+
+    tables: QueryTables
+    evaluator: Evaluator
+    settings: QuerySettings
+    budget: Budget
+    needs: Needs
+
+    def expand(self, op: ir.Expand, bindings: Bindings) -> tuple[Bindings, Choice | None]:
+        """The rows with the new variables bound, and how a walk was done."""
+        edge = self.tables.snapshot.catalog.edge_types[op.edge]
+        if op.edge_var is not None:
+            return self._expand_edges(op, op.edge_var, bindings), None
+        source = bindings.columns[op.src_var]
+        used, inverse = distinct(source.at, source.entities.size)
+        hops = _hops(edge, op)
+        if hops is None or not len(used):
+            return self._bind_none(op, bindings), None
+        choice = choose_mode(
+            WalkShape(
+                edges=self.tables.edge(op.edge),
+                source_rows=source.entities.table.rows,
+                direction=op.direction,
+                hops=hops[1],
+                frontier_rows=len(used),
+            ),
+            self.settings,
+        )
+        index = self._graph_index(op, edge, choice, source.entities, used, hops[1])
+        adjacency, near, far = _side(index, op.direction)
+        is_kept = choice.mode is TraversalMode.CSR
+        numbers = source.entities.numbers_among(used, near, is_kept=is_kept)
+        if op.dst_var in self.needs.counted_only and not op.dst_filters:
+            return bindings.weigh(self._count(adjacency, numbers, hops)[inverse]), choice
+        reached = self._reach(adjacency, numbers, hops)
+        reached, bound = self._join_nodes(op, reached, far)
+        return self._bind(bindings, inverse, reached, {op.dst_var: bound}), choice
+
+    def has_neighbour(self, op: ir.Expand, bound: Bound) -> tuple[Mask, Choice | None]:
+        """For each row whether there is any edge: the walk of a plain negation, without walking."""
+        edge = self.tables.snapshot.catalog.edge_types[op.edge]
+        used, inverse = distinct(bound.at, bound.entities.size)
+        if not len(used):
+            return np.zeros(0, bool), None
+        choice = choose_mode(
+            WalkShape(
+                edges=self.tables.edge(op.edge),
+                source_rows=bound.entities.table.rows,
+                direction=op.direction,
+                hops=1,
+                frontier_rows=len(used),
+            ),
+            self.settings,
+        )
+        index = self._graph_index(op, edge, choice, bound.entities, used, 1)
+        adjacency, near, _ = _side(index, op.direction)
+        is_kept = choice.mode is TraversalMode.CSR
+        numbers = bound.entities.numbers_among(used, near, is_kept=is_kept)
+        has = numbers != ABSENT
+        has[has] = adjacency.degrees[numbers[has]] > 0
+        return has[inverse], choice
+
+    def _graph_index(
+        self,
+        op: ir.Expand,
+        edge: EdgeType,
+        choice: Choice,
+        sources: Entities,
+        used: Numbers,
+        hops: int,
+    ) -> GraphIndex:
+        edges = self.tables.edge(op.edge)
+        is_same_type = edge.from_type == edge.to_type
+        if choice.mode is TraversalMode.CSR:
+            cached = edges.cached_graph_index()
+            if cached is not None:
+                return cached
+            self.budget.require_bytes(edges.rows * 16, f"the topology of {op.edge}")
+            # Whoever walks a whole topology wants its nodes next; numbering them is cheap beside.
+            for name in {edge.from_type, edge.to_type}:
+                self.tables.node(name).type_index()
+            return edges.graph_index(is_same_type=is_same_type)
+        frontier = text_array(sources.read(["id"], used)["id"])
+        found = _probe(edges, frontier, op.direction, hops)
+        src, dst = text_array(found["src"]), text_array(found["dst"])
+        return build_graph_index(src, dst, is_same_type=is_same_type)
+
+    def _reach(self, adjacency: Adjacency, numbers: Numbers, hops: tuple[int, int]) -> Reached:
+        """What each source reaches; one that has no edge reaches nothing."""
+        has = numbers != ABSENT
+        reached = walk(adjacency, numbers[has], *hops, self.budget)
+        if has.all():
+            return reached
+        counts = np.zeros(len(numbers), np.int64)
+        counts[has] = reached.counts
+        return Reached(_starts(counts), reached.targets)
+
+    def _count(self, adjacency: Adjacency, numbers: Numbers, hops: tuple[int, int]) -> Numbers:
+        """How many nodes each source reaches."""
+        if hops != (1, 1):
+            return self._reach(adjacency, numbers, hops).counts
+        counts = np.zeros(len(numbers), np.int64)
+        has = numbers != ABSENT
+        counts[has] = adjacency.degrees[numbers[has]]
+        return counts
+
+    def _join_nodes(self, op: ir.Expand, reached: Reached, far: Ids) -> tuple[Reached, Bound]:
+        """The reached nodes as entities that can be read, without those that filters drop."""
+        table = self.tables.node(op.dst_type)
+        needed = self.needs.of(op.dst_var, table.item)
+        if needed is None and not op.dst_filters:
+            return reached, Bound(Entities.of_ids(table, far), reached.targets)
+        used, inverse = distinct(reached.targets, len(far))
+        entities, at = self._nodes(table, far, used, needed or frozenset())
+        keep = at != ABSENT
+        narrow = Bindings(rows=int(keep.sum()), columns={op.dst_var: Bound(entities, at[keep])})
+        passed = np.ones(narrow.rows, bool)
+        for item in op.dst_filters:
+            passed &= self.evaluator.truth(item, narrow)
+        keep[keep] = passed
+        return _only(reached, keep[inverse], at[inverse], entities)
+
+    def _nodes(
+        self, table: QueryTable, far: Ids, used: Numbers, needed: frozenset[str]
+    ) -> tuple[Entities, Numbers]:
+        """The nodes with the used ids, and the number of each; an absent one has none."""
+        index = table.cached_type_index()
+        few = max(FEW_IDS, table.rows // 64)
+        if index is None and len(used) <= few:
+            wanted = far.take(used)
+            found = table.lookup(wanted, ["id", *sorted(needed)])
+            entities = Entities.scanned(table, found)
+            order = ascending(entities.ids)
+            numbers = find_ids(entities.ids.take(order), wanted)
+            return entities, np.append(order, ABSENT)[numbers]
+        index = index or table.type_index()
+        entities = Entities.whole(table, index)
+        if len(used) * 4 >= len(far):
+            return entities, table.caches.alignments.between(far, index.ids)[used]
+        return entities, find_ids(index.ids, far.take(used))
+
+    def _expand_edges(self, op: ir.Expand, edge_var: str, bindings: Bindings) -> Bindings:
+        """One row for each edge row."""
+        edges = self.tables.edge(op.edge)
+        source = bindings.columns[op.src_var]
+        used, inverse = distinct(source.at, source.entities.size)
+        ids = text_array(source.entities.read(["id"], used)["id"])
+        wanted = self.needs.of(edge_var, edges.item) or frozenset()
+        columns = list(dict.fromkeys(["id", "src", "dst", *sorted(wanted)]))
+        if len(used) > self.settings.expand_indexed_max_frontier:
+            found = edges.scan(columns, with_row_ids=True)
+        else:
+            found = _edges_at(edges, ids, op.direction, columns)
+        rows, near, far = _ends(found, ids, op.direction)
+        order = np.argsort(near, kind="stable")
+        counts = np.bincount(near, minlength=len(used))
+        far_ids, (targets,) = number_texts((far.take(order),))
+        edge_bound = Bound(Entities.scanned(edges, found), rows[order])
+        kept, node = self._join_nodes(op, Reached(_starts(counts), targets), far_ids)
+        if kept.positions is not None:
+            edge_bound = Bound(edge_bound.entities, edge_bound.at[kept.positions])
+        return self._bind(bindings, inverse, kept, {op.dst_var: node, edge_var: edge_bound})
+
+    def _bind(
+        self, bindings: Bindings, inverse: Numbers, reached: Reached, columns: Mapping[str, Bound]
+    ) -> Bindings:
+        """Every row of the input with everything that its source reaches."""
+        counts = reached.counts[inverse]
+        total = int(counts.sum())
+        self.budget.require_rows(total, "the match")
+        self.budget.require_bytes(
+            8 * total * (len(bindings.columns) + len(columns)), "the rows of the match"
+        )
+        rows = np.repeat(np.arange(bindings.rows), counts)
+        places = ranges(reached.starts[:-1][inverse], counts, _starts(counts))
+        return bindings.keep(rows).bind(
+            {name: Bound(bound.entities, bound.at[places]) for name, bound in columns.items()}
+        )
+
+    def _bind_none(self, op: ir.Expand, bindings: Bindings) -> Bindings:
+        none = np.zeros(0, np.int64)
+        if op.dst_var in self.needs.counted_only:
+            return bindings.keep(none)
+        nobody = Entities.none(self.tables.node(op.dst_type))
+        return bindings.keep(none).bind({op.dst_var: Bound(nobody, none)})
+
+
+def _hops(edge: EdgeType, op: ir.Expand) -> tuple[int, int] | None:
+    """The bounds that mean something; a second hop exists between equal types only."""
+    most = op.max_hops if edge.from_type == edge.to_type else 1
+    return (op.min_hops, most) if op.min_hops <= most else None
+
+
+def _side(index: GraphIndex, direction: ExpandDirection) -> tuple[Adjacency, Ids, Ids]:
+    """The adjacency of a direction, and the ids that number its two ends."""
+    match direction:
+        case ExpandDirection.OUT:
+            return index.out, index.from_ids, index.to_ids
+        case ExpandDirection.IN:
+            return index.into, index.to_ids, index.from_ids
+        case ExpandDirection.BOTH:
+            return index.both, index.from_ids, index.to_ids
+
+
+def _probe(edges: QueryTable, frontier: Ids, direction: ExpandDirection, hops: int) -> pa.Table:
+    """Every edge of the nodes that a walk of so many hops may stand on."""
+    parts: list[pa.Table] = []
+    probed = frontier
+    for hop in range(hops):
+        found = _edges_at(edges, frontier, direction, ["src", "dst"]).drop_columns(["_rowid"])
+        parts.append(found)
+        if hop + 1 == hops:
+            break
+        ends = _reached_ids(found, direction)
+        frontier = ends.filter(pc.invert(pc.is_in(ends, value_set=probed)))
+        if not len(frontier):
+            break
+        probed = pa.concat_arrays([probed, frontier])
+    return pa.concat_tables(parts)
+
+
+def _reached_ids(found: pa.Table, direction: ExpandDirection) -> Ids:
+    names = {
+        ExpandDirection.OUT: ["dst"],
+        ExpandDirection.IN: ["src"],
+        ExpandDirection.BOTH: ["src", "dst"],
+    }[direction]
+    ends = pa.concat_arrays([text_array(found[name]) for name in names])
+    return ends.unique()
+
+
+def _edges_at(
+    edges: QueryTable, frontier: Ids, direction: ExpandDirection, columns: list[str]
+) -> pa.Table:
+    """The edges at the nodes of the frontier, each once."""
+    match direction:
+        case ExpandDirection.OUT:
+            return edges.lookup(frontier, columns, key="src")
+        case ExpandDirection.IN:
+            return edges.lookup(frontier, columns, key="dst")
+        case ExpandDirection.BOTH if len(frontier) <= FEW_IDS:
+            either = Or((In("src", frontier), In("dst", frontier)))
+            return edges.scan(columns, either, with_row_ids=True)
+        case ExpandDirection.BOTH:
+            return edges.scan(columns, with_row_ids=True)
+
+
+def _ends(found: pa.Table, ids: Ids, direction: ExpandDirection) -> tuple[Numbers, Numbers, Ids]:
+    """For each way an edge can be followed: its row, the place of its near end, its far end."""
+    src, dst = (text_array(found[name]) for name in ("src", "dst"))
+    ways = {
+        ExpandDirection.OUT: [(src, dst)],
+        ExpandDirection.IN: [(dst, src)],
+        ExpandDirection.BOTH: [(src, dst), (dst, src)],
+    }[direction]
+    rows: list[Numbers] = []
+    near: list[Numbers] = []
+    far: list[Ids] = []
+    for number, (start, end) in enumerate(ways):
+        places = places_in(start, ids)
+        is_here = places != ABSENT
+        if number:
+            # Followed both ways, a self loop is still one edge.
+            is_here &= mask_of(pc.not_equal(start, end))
+        rows.append(np.flatnonzero(is_here))
+        near.append(places[is_here])
+        far.append(end.filter(pa.array(is_here)))
+    return np.concatenate(rows), np.concatenate(near), pa.concat_arrays(far)
+
+
+def _starts(counts: Numbers) -> Numbers:
+    starts = np.zeros(len(counts) + 1, np.int64)
+    np.cumsum(counts, out=starts[1:])
+    return starts
+
+
+def _only(reached: Reached, keep: Mask, at: Numbers, entities: Entities) -> tuple[Reached, Bound]:
+    """What is reached and kept, as numbers of the entities."""
+    if keep.all():
+        return reached, Bound(entities, at)
+    kept_before = _starts(keep.astype(np.int64))
+    positions = np.flatnonzero(keep)
+    return (
+        Reached(kept_before[reached.starts], reached.targets[positions], positions),
+        Bound(entities, at[positions]),
+    )

@@ -1,0 +1,331 @@
+"""Explains queries: the plan from counts of the manifest and index coverage, without running it.
+
+Estimates are rough on purpose: row counts, one for a key, a third for every other filter. With
+`analyze` the query runs and what was measured stands beside them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from omnigraph.engine.ir_text import CALL_NAMES, expr_text, filter_text
+from omnigraph.engine.plan import Plan
+from omnigraph.engine.pushdown import can_push
+from omnigraph.engine.traversal import Choice, WalkShape, choose_mode
+from omnigraph.errors import InternalError
+from omnigraph.lang import ir, lint
+from omnigraph.lang.catalog import NodeType
+from omnigraph.lang.ir import FilterOp
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from omnigraph.engine.engine import Engine, QueryRequest, QueryRun
+    from omnigraph.engine.tables import QueryTable
+
+_OPAQUE = 1 / 3
+"""What a filter lets through of which nothing is known."""
+
+_REPEATED_LINTS = {"L202", "L205"}
+
+
+def explain(engine: Engine, request: QueryRequest, *, analyze: bool = False) -> Plan:
+    """The plan of a query; with `analyze` it is run."""
+    compiled, query = engine.compile(request)
+    measures = _Measures()
+    measured: dict[str, Any] = {}
+    if analyze:
+        run = engine.prepare(request, query, measures)
+        rows = run.result().num_rows
+        measured = {"rows": rows, "elapsed_ms": run.tables.budget.elapsed_us / 1_000}
+    else:
+        run = engine.plan_only(request, query)
+    explainer = _Explainer(run=run, measures=measures)
+    ops = tuple(explainer.ops(query.ops))
+    return Plan(
+        query_name=compiled.query.name,
+        target=request.target,
+        graph_commit_id=request.snapshot.graph_commit_id,
+        executor="local",
+        ops=ops,
+        search=tuple(explainer.search_calls()),
+        order=tuple(_order(query)),
+        limit=query.limit,
+        warnings=(*_lints(request, compiled.query.name), *explainer.warnings),
+        measured=measured,
+    )
+
+
+@dataclass(slots=True)
+class _Measures:
+    """What each operator did, by the operator itself: two may be equal."""
+
+    by_op: dict[int, tuple[int, int, Choice | None]] = field(default_factory=dict)
+
+    def ran(self, op: ir.Op, rows: int, elapsed_us: int, choice: Choice | None) -> None:
+        self.by_op[id(op)] = rows, elapsed_us, choice
+
+
+@dataclass(kw_only=True)
+class _Explainer:
+    run: QueryRun
+    measures: _Measures
+    warnings: list[str] = field(default_factory=list)
+    _types: dict[str, str] = field(default_factory=dict)
+    """By node variable: its type."""
+    _rows: dict[str, float] = field(default_factory=dict)
+    """By variable: the estimated rows of the part of the match that binds it."""
+
+    def ops(self, ops: Sequence[ir.Op]) -> Iterator[dict[str, Any]]:
+        """The steps, in the order they run."""
+        roots: list[str] = []
+        for op in ops:
+            step = self._step(op)
+            if isinstance(op, ir.NodeScan):
+                self._warn_of_product(roots, op)
+                roots.append(op.var)
+            found = self.measures.by_op.get(id(op))
+            if found is not None:
+                step |= {"rows": found[0], "elapsed_ms": found[1] / 1_000}
+            yield step
+
+    def _step(self, op: ir.Op) -> dict[str, Any]:
+        match op:
+            case ir.NodeScan():
+                return self._scan(op)
+            case ir.Expand():
+                return self._expand(op)
+            case ir.Where():
+                rows = self._narrow(_OPAQUE)
+                return {"op": "Where", "filter": filter_text(op.filter), "est_rows": rows}
+            case ir.AntiJoin():
+                inner = _Explainer(
+                    run=self.run,
+                    measures=self.measures,
+                    warnings=self.warnings,
+                    _types=dict(self._types),
+                    _rows=dict(self._rows),
+                )
+                steps = list(inner.ops(op.inner))
+                rows = self._narrow(_OPAQUE)
+                return {"op": "AntiJoin", "inner": steps, "est_rows": rows}
+
+    def _scan(self, op: ir.NodeScan) -> dict[str, Any]:
+        table = self.run.tables.node(op.type)
+        rows = table.rows * _selectivity(op.filters, table)
+        self._types[op.var] = op.type
+        self._rows[op.var] = rows
+        return {
+            "op": "NodeScan",
+            "var": op.var,
+            "type": op.type,
+            "est_rows": round(rows),
+            "columns": self._columns(op.var, table),
+            "filters": [_filter(item, table) for item in op.filters],
+        }
+
+    def _expand(self, op: ir.Expand) -> dict[str, Any]:
+        edge = self.run.tables.snapshot.catalog.edge_types[op.edge]
+        edges, target = self.run.tables.edge(op.edge), self.run.tables.node(op.dst_type)
+        source_type = self._types.get(op.src_var, edge.from_type)
+        source = self.run.tables.node(source_type)
+        before = self._rows.get(op.src_var, float(source.rows))
+        hops = op.max_hops if edge.from_type == edge.to_type else 1
+        choice = self._choice(op, edges, source, hops, before)
+        fanout = edges.rows / max(1, source.rows)
+        if op.direction is ir.ExpandDirection.BOTH:
+            fanout *= 2
+        reached = min(float(target.rows), sum(fanout**hop for hop in range(op.min_hops, hops + 1)))
+        rows = before * reached * _selectivity(op.dst_filters, target, is_walk=True)
+        self._types[op.dst_var] = op.dst_type
+        for name in (op.src_var, op.dst_var, *([op.edge_var] if op.edge_var else ())):
+            self._rows[name] = rows
+        step: dict[str, Any] = {
+            "op": "Expand",
+            "from": op.src_var,
+            "to": op.dst_var,
+            "edge": op.edge,
+            "direction": op.direction.value,
+            "hops": [op.min_hops, op.max_hops],
+            "est_rows": round(rows),
+            "columns": self._columns(op.dst_var, target),
+            "filters": [_filter(item, target, is_pushed=False) for item in op.dst_filters],
+        }
+        if op.edge_var is not None:
+            return step | {"edge_var": op.edge_var, "mode": "edges", "why": {"bound_edge": True}}
+        return step | {"mode": choice.mode.value, "why": choice.why()}
+
+    def _choice(
+        self, op: ir.Expand, edges: QueryTable, source: QueryTable, hops: int, before: float
+    ) -> Choice:
+        found = self.measures.by_op.get(id(op))
+        if found is not None and found[2] is not None:
+            return found[2]
+        shape = WalkShape(
+            edges=edges,
+            source_rows=source.rows,
+            direction=op.direction,
+            hops=hops,
+            frontier_rows=round(min(before, source.rows)),
+        )
+        return choose_mode(shape, self.run.settings)
+
+    def _columns(self, var: str, table: QueryTable) -> list[str]:
+        return ["id", *sorted(self.run.needs.of(var, table.item) or ())]
+
+    def _narrow(self, part: float) -> int:
+        for name in self._rows:
+            self._rows[name] *= part
+        return round(max(self._rows.values(), default=1.0))
+
+    def _warn_of_product(self, roots: Sequence[str], op: ir.NodeScan) -> None:
+        if not roots:
+            return
+        rows = round(self._rows[roots[-1]] * self._rows[op.var])
+        self.warnings.append(f"cross product of ${roots[-1]} and ${op.var}: est {rows} rows")
+
+    def search_calls(self) -> Iterator[dict[str, Any]]:
+        """The search calls of the query, each once."""
+        for call in dict.fromkeys(_calls(self.run.query)):
+            table = self.run.tables.node(self._type_of(call.var))
+            yield self._search_call(call, table)
+
+    def _type_of(self, var: str) -> str:
+        found = self._types.get(var) or dict(_bound_types(self.run.query.ops)).get(var)
+        if found is None:
+            raise InternalError(f"${var} is searched and never bound")
+        return found
+
+    def _search_call(
+        self, call: ir.Nearest | ir.Bm25 | ir.TextCall, table: QueryTable
+    ) -> dict[str, Any]:
+        step: dict[str, Any] = {
+            "kind": CALL_NAMES[type(call)],
+            "property": f"{table.item.name}.{call.property}",
+        }
+        match call:
+            case ir.Fuzzy():
+                return step | {"text": "scan"}
+            case ir.Nearest():
+                coverage = table.coverage().get((call.property, "IVF_FLAT"))
+                is_exact = self.run.is_exact(call, table)
+                return step | {
+                    "mode": "exact" if is_exact else "approximate",
+                    "index": None if coverage is None else "IVF_FLAT",
+                    "coverage": coverage or 0.0,
+                }
+            case _:
+                if call.property not in table.handle.layout.text_indexes:
+                    return step | {"text": "ephemeral", "coverage": 1.0, "statistics": "exact"}
+                coverage = table.coverage().get((call.property, "Inverted"), 0.0)
+                statistics = "exact" if coverage >= 1.0 else "lagging"
+                return step | {"text": "index", "coverage": coverage, "statistics": statistics}
+
+
+def _filter(item: ir.Filter, table: QueryTable, *, is_pushed: bool | None = None) -> dict[str, Any]:
+    pushed = can_push(item) if is_pushed is None else is_pushed
+    out: dict[str, Any] = {"text": filter_text(item), "pushed": pushed}
+    name = next(
+        (side.property for side in (item.left, item.right) if isinstance(side, ir.Prop)), None
+    )
+    coverage = table.coverage().get((name, "BTree")) if pushed and name is not None else None
+    if coverage is not None:
+        out |= {"index": f"{name} BTREE", "coverage": coverage}
+    return out
+
+
+def _selectivity(
+    filters: Sequence[ir.Filter], table: QueryTable, *, is_walk: bool = False
+) -> float:
+    """The part of the rows that filters let through."""
+    key = table.item.key if isinstance(table.item, NodeType) else None
+    given = {
+        side.property
+        for item in filters
+        if item.op is FilterOp.EQ
+        for side in (item.left, item.right)
+        if isinstance(side, ir.Prop)
+    }
+    unique = [*table.item.unique, *([key] if key else [])]
+    if any(set(names) <= given for names in unique) and not is_walk:
+        return 1 / max(1, table.rows)
+    return _OPAQUE ** len(filters)
+
+
+def _order(query: ir.QueryIR) -> Iterator[str]:
+    """The user's keys, then those that make the order total."""
+    for item in query.order:
+        yield f"{expr_text(item.expr)}{' desc' if item.descending else ''}"
+    if any(isinstance(each.expr, ir.Agg) for each in query.returns):
+        yield from (each.name for each in query.returns if not isinstance(each.expr, ir.Agg))
+        return
+    names = [name for name in _bound_names(query.ops) if not name.startswith("#")]
+    hidden = [name for name in _bound_names(query.ops) if name.startswith("#")]
+    yield from (f"{name}.id" for name in (*sorted(names), *sorted(hidden)))
+
+
+def _bound_types(ops: Sequence[ir.Op]) -> Iterator[tuple[str, str]]:
+    for op in ops:
+        match op:
+            case ir.NodeScan():
+                yield op.var, op.type
+            case ir.Expand():
+                yield op.dst_var, op.dst_type
+            case ir.AntiJoin():
+                yield from _bound_types(op.inner)
+            case _:
+                pass
+
+
+def _bound_names(ops: Sequence[ir.Op]) -> Iterator[str]:
+    for op in ops:
+        match op:
+            case ir.NodeScan():
+                yield op.var
+            case ir.Expand():
+                yield op.dst_var
+                if op.edge_var is not None:
+                    yield op.edge_var
+            case _:
+                pass
+
+
+def _calls(query: ir.QueryIR) -> Iterator[ir.Nearest | ir.Bm25 | ir.TextCall]:
+    for expr in [each.expr for each in query.returns] + [each.expr for each in query.order]:
+        yield from _calls_of(expr)
+    yield from _calls_in(query.ops)
+
+
+def _calls_in(ops: Sequence[ir.Op]) -> Iterator[ir.Nearest | ir.Bm25 | ir.TextCall]:
+    for op in ops:
+        match op:
+            case ir.NodeScan():
+                filters: Sequence[ir.Filter] = op.filters
+            case ir.Expand():
+                filters = op.dst_filters
+            case ir.Where():
+                filters = (op.filter,)
+            case ir.AntiJoin():
+                yield from _calls_in(op.inner)
+                continue
+        for item in filters:
+            yield from _calls_of(item.left)
+            yield from _calls_of(item.right)
+
+
+def _calls_of(expr: ir.Expr) -> Iterator[ir.Nearest | ir.Bm25 | ir.TextCall]:
+    match expr:
+        case ir.Nearest() | ir.Bm25() | ir.Search() | ir.MatchText() | ir.Fuzzy():
+            yield expr
+        case ir.Rrf(first, second):
+            yield first
+            yield second
+        case _:
+            pass
+
+
+def _lints(request: QueryRequest, name: str) -> Iterator[str]:
+    for note in lint(request.snapshot.catalog, request.source).findings:
+        if note.code in _REPEATED_LINTS and name in note.query_names:
+            yield f"{note.code}: {note.message}"

@@ -1,0 +1,225 @@
+"""Runs the operators of a match, set at a time, from bindings to bindings.
+
+Parts of a match that no edge connects are evaluated apart and combined at the end: by the values
+that a filter equates, or as a cross product, whose size is checked before it is built.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+
+from omnigraph.engine.bindings import NOTHING, Bindings, Bound
+from omnigraph.engine.compare import common_type
+from omnigraph.engine.entities import distinct
+from omnigraph.engine.evaluate import property_values
+from omnigraph.engine.relational import join_rows
+from omnigraph.lang import ir
+from omnigraph.lang.ir import FilterOp
+from omnigraph.lang.match_check import expr_variables, variables_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from omnigraph.engine.budget import Budget
+    from omnigraph.engine.evaluate import Evaluator
+    from omnigraph.engine.expand import Expander
+    from omnigraph.engine.scan import Scanner
+    from omnigraph.engine.traversal import Choice
+    from omnigraph.graph.arrays import Mask, Numbers, Values
+
+
+class Observer(Protocol):
+    """Hears what each operator did."""
+
+    def ran(self, op: ir.Op, rows: int, elapsed_us: int, choice: Choice | None) -> None:
+        """An operator left so many rows."""
+        ...
+
+
+@dataclass(kw_only=True)
+class _Part:
+    """A part of the match that is not combined with the others yet."""
+
+    bindings: Bindings
+    variables: set[str] = field(default_factory=set)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Matcher:
+    """Evaluates the match of one query."""
+
+    scanner: Scanner
+    expander: Expander
+    evaluator: Evaluator
+    budget: Budget
+    observer: Observer | None = None
+
+    def run(self, ops: Sequence[ir.Op], start: Bindings = NOTHING, depth: int = 0) -> Bindings:
+        """The rows that the operators leave of a start."""
+        parts: list[_Part] = []
+        if start.columns or start.tags:
+            parts.append(_Part(bindings=start, variables=set(start.columns)))
+        waiting: list[ir.Where | ir.AntiJoin] = []
+        for op in ops:
+            self.budget.check()
+            before_us = self.budget.elapsed_us
+            choice = None
+            match op:
+                case ir.NodeScan():
+                    part = _Part(bindings=self.scanner.scan(op), variables={op.var})
+                    parts.append(part)
+                case ir.Expand():
+                    part = _owner(parts, {op.src_var})
+                    part.bindings, choice = self.expander.expand(op, part.bindings)
+                    part.variables |= {op.dst_var} | ({op.edge_var} if op.edge_var else set())
+                case ir.Where() | ir.AntiJoin():
+                    owner = _find_owner(parts, _mentioned(op))
+                    if owner is None:
+                        waiting.append(op)
+                        continue
+                    part = owner
+                    part.bindings = self._keep(op, part.bindings, depth)
+            self._tell(op, part.bindings.rows, before_us, choice)
+        return self._combine(parts, waiting, depth)
+
+    def _tell(self, op: ir.Op, rows: int, before_us: int, choice: Choice | None) -> None:
+        if self.observer is not None:
+            self.observer.ran(op, rows, self.budget.elapsed_us - before_us, choice)
+
+    def _keep(self, op: ir.Where | ir.AntiJoin, bindings: Bindings, depth: int) -> Bindings:
+        match op:
+            case ir.Where():
+                return bindings.keep(self.evaluator.truth(op.filter, bindings))
+            case ir.AntiJoin():
+                return bindings.keep(~self._has_solution(op, bindings, depth))
+
+    def _combine(
+        self, parts: list[_Part], waiting: list[ir.Where | ir.AntiJoin], depth: int
+    ) -> Bindings:
+        if not parts:
+            parts = [_Part(bindings=NOTHING)]
+        joined = parts.pop(0)
+        while True:
+            still: list[ir.Where | ir.AntiJoin] = []
+            for op in waiting:
+                if parts and not _mentioned(op) <= joined.variables:
+                    still.append(op)
+                    continue
+                before_us = self.budget.elapsed_us
+                joined.bindings = self._keep(op, joined.bindings, depth)
+                self._tell(op, joined.bindings.rows, before_us, None)
+            waiting = still
+            if not parts:
+                return joined.bindings
+            joined = self._join_next(joined, parts, waiting)
+
+    def _join_next(
+        self, joined: _Part, parts: list[_Part], waiting: Sequence[ir.Where | ir.AntiJoin]
+    ) -> _Part:
+        """One more part beside what is joined: one that a filter equates with it, if there is."""
+        for part in parts:
+            keys = _equated(joined.variables, part.variables, waiting)
+            if keys:
+                parts.remove(part)
+                return self._join_by_value(joined, part, keys)
+        part = parts.pop(0)
+        left, right = joined.bindings, part.bindings
+        self.budget.require_rows(
+            left.rows * right.rows, "a cross product of unconnected parts of the match"
+        )
+        rows = np.repeat(np.arange(left.rows), right.rows)
+        other = np.tile(np.arange(right.rows), left.rows)
+        return _Part(
+            bindings=left.pair(rows, right, other), variables=joined.variables | part.variables
+        )
+
+    def _join_by_value(
+        self, joined: _Part, part: _Part, keys: Sequence[tuple[ir.Prop, ir.Prop]]
+    ) -> _Part:
+        left: list[Values] = []
+        right: list[Values] = []
+        for ours, theirs in keys:
+            common = common_type(ours.type.scalar, theirs.type.scalar)
+            first = property_values(joined.bindings.columns[ours.var], ours.property)
+            second = property_values(part.bindings.columns[theirs.var], theirs.property)
+            left.append(first if common is None else first.cast(common, safe=False))
+            right.append(second if common is None else second.cast(common, safe=False))
+        rows, other = join_rows(left, right, self.budget)
+        return _Part(
+            bindings=joined.bindings.pair(rows, part.bindings, other),
+            variables=joined.variables | part.variables,
+        )
+
+    def _has_solution(self, op: ir.AntiJoin, bindings: Bindings, depth: int) -> Mask:
+        """For each row whether the inner operators leave any row of it."""
+        match op.inner:
+            case (ir.Expand(edge_var=None, dst_filters=(), min_hops=1, max_hops=1) as expand,):
+                has, _ = self.expander.has_neighbour(expand, bindings.columns[expand.src_var])
+                return has
+        names = [name for name in op.outer_vars if name in bindings.columns]
+        first, inverse = _distinct_rows([bindings.columns[name] for name in names], bindings.rows)
+        tag = f"not {depth}"
+        outer = Bindings(
+            rows=len(first),
+            columns={
+                name: Bound(bindings.columns[name].entities, bindings.columns[name].at[first])
+                for name in names
+            },
+            tags={tag: np.arange(len(first))},
+        )
+        found = self.run(op.inner, outer, depth + 1)
+        has = np.zeros(len(first), bool)
+        has[found.tags[tag]] = True
+        return has[inverse]
+
+
+def _owner(parts: Sequence[_Part], names: set[str]) -> _Part:
+    return next(part for part in parts if names <= part.variables)
+
+
+def _find_owner(parts: Sequence[_Part], names: set[str]) -> _Part | None:
+    """The part that binds all of these; a filter on nothing waits for the end."""
+    if not names:
+        return None
+    return next((part for part in parts if names <= part.variables), None)
+
+
+def _mentioned(op: ir.Where | ir.AntiJoin) -> set[str]:
+    match op:
+        case ir.Where():
+            return variables_of([op.filter])
+        case ir.AntiJoin():
+            return set(op.outer_vars)
+
+
+def _equated(
+    ours: set[str], theirs: set[str], waiting: Sequence[ir.Where | ir.AntiJoin]
+) -> list[tuple[ir.Prop, ir.Prop]]:
+    """Properties of both sides that some filter requires to be equal."""
+    found: list[tuple[ir.Prop, ir.Prop]] = []
+    for op in waiting:
+        match op:
+            case ir.Where(ir.Filter(ir.Prop() as left, FilterOp.EQ, ir.Prop() as right)):
+                if expr_variables(left) <= ours and expr_variables(right) <= theirs:
+                    found.append((left, right))
+                elif expr_variables(left) <= theirs and expr_variables(right) <= ours:
+                    found.append((right, left))
+            case _:
+                pass
+    return found
+
+
+def _distinct_rows(columns: Sequence[Bound], rows: int) -> tuple[Numbers, Numbers]:
+    """A row for each distinct tuple, and for each row the place of its tuple."""
+    if not columns:
+        return np.zeros(min(1, rows), np.int64), np.zeros(rows, np.int64)
+    codes = np.zeros(rows, np.int64)
+    for column in columns:
+        _, places = distinct(column.at, column.entities.size)
+        size = int(places.max()) + 1 if rows else 1
+        codes = np.unique(codes * size + places, return_inverse=True)[1]
+    _, first, inverse = np.unique(codes, return_index=True, return_inverse=True)
+    return first, inverse

@@ -1,0 +1,160 @@
+"""Which entities of a match are nearest to a query vector.
+
+Exact, unless there are very many vectors and an index: then the index gives the nearest of the
+whole table, more and more of them until enough belong to the match. Whoever is among the first gets
+its exact distance, and equal distances are all among them, so the order does not depend on the way.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from omnigraph.engine.entities import distinct
+from omnigraph.engine.vectors import approximate_distances
+from omnigraph.graph.arrays import flat_vectors, is_given, row_ids_of
+from omnigraph.graph.topology import ABSENT
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from omnigraph.engine.bindings import Bound
+    from omnigraph.engine.search import SearchCalls
+    from omnigraph.engine.tables import QueryTable
+    from omnigraph.graph.arrays import Floats, Numbers
+    from omnigraph.lang import ir
+    from omnigraph.settings.sections import QuerySettings
+
+MOST_OF_TABLE = 16
+"""When an index was asked for more than one row in this many, all distances are computed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Near:
+    """Entities of a match that may be among the nearest, and their distances."""
+
+    used: Numbers
+    distances: Floats
+
+
+@dataclass(frozen=True, slots=True)
+class VectorMatrix:
+    """The vectors of a property of a whole table, in the order of its type index."""
+
+    vectors: NDArray[np.float32]
+    scales: NDArray[np.float32]
+    """One over the length of each; NaN where there is none."""
+
+    @property
+    def nbytes(self) -> int:
+        """Memory of the arrays."""
+        return self.vectors.nbytes + self.scales.nbytes
+
+
+def is_exact(call: ir.Nearest, table: QueryTable, candidates: int, settings: QuerySettings) -> bool:
+    """Whether the distance of every candidate is computed."""
+    dimension = table.item.properties[call.property].type.vector_dim or 1
+    if candidates * dimension <= settings.nearest_exact_values:
+        return True
+    return not table.coverage().get((call.property, "IVF_FLAT"))
+
+
+def find_nearest(
+    call: ir.Nearest, bound: Bound, limit: int, search: SearchCalls, settings: QuerySettings
+) -> Near:
+    """The entities of a match that are nearest: at least `limit`, and all equals of the last."""
+    entities, table = bound.entities, bound.entities.table
+    used, _ = distinct(bound.at, entities.size)
+    query = search.vector(call, table)
+    if query is None:
+        return Near(used[:0], np.zeros(0))
+    if not is_exact(call, table, len(used), settings):
+        found = _by_index(call, bound, used, limit, query, search)
+        if found is not None:
+            return found
+    used = _likely(call, bound, used, limit, query)
+    distances = search.distances(call, entities, used)
+    return _nearest(Near(used, distances), limit)
+
+
+def _nearest(near: Near, limit: int) -> Near:
+    has = ~np.isnan(near.distances)
+    used, distances = near.used[has], near.distances[has]
+    if len(used) > limit:
+        last = np.partition(distances, limit - 1)[limit - 1]
+        keep = distances <= last
+        used, distances = used[keep], distances[keep]
+    return Near(used, distances)
+
+
+def _likely(call: ir.Nearest, bound: Bound, used: Numbers, limit: int, query: Floats) -> Numbers:
+    """Of many candidates those that single precision does not rule out."""
+    table, index = bound.entities.table, bound.entities.type_index
+    dimension = len(query)
+    is_large = len(used) * MOST_OF_TABLE > table.rows and len(used) > 4 * limit
+    fits = 4 * table.rows * (dimension + 1) <= table.caches.vectors.most_bytes
+    if index is None or not (is_large and fits):
+        return used
+    matrix = table.caches.vectors.obtain(
+        (table.version, call.property), lambda: _matrix(table, call.property, dimension)
+    )
+    is_all = len(used) == len(matrix.vectors)
+    rough = approximate_distances(
+        matrix.vectors if is_all else matrix.vectors[used],
+        matrix.scales if is_all else matrix.scales[used],
+        query,
+    )
+    has = ~np.isnan(rough)
+    if int(has.sum()) <= limit:
+        return used[has]
+    last = np.partition(np.where(has, rough, np.inf), limit - 1)[limit - 1]
+    # Twice what rounding may do to a product of so many parts: once to each side.
+    slack = 2.0 * (dimension + 8) * np.finfo(np.float32).eps
+    likely: Numbers = used[has & (rough <= last + 2.0 * slack)]
+    return likely
+
+
+def _matrix(table: QueryTable, name: str, dimension: int) -> VectorMatrix:
+    index = table.type_index()
+    values = table.take(index.row_ids, [name])[name]
+    vectors = np.full((len(values), dimension), np.nan, np.float32)
+    vectors[is_given(values)] = flat_vectors(values).reshape(-1, dimension)
+    lengths = np.sqrt(np.einsum("ij,ij->i", vectors, vectors, dtype=np.float64))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        scales = np.where(lengths > 0, 1.0 / lengths, np.nan).astype(np.float32)
+    return VectorMatrix(np.nan_to_num(vectors), scales)
+
+
+def _by_index(
+    call: ir.Nearest,
+    bound: Bound,
+    used: Numbers,
+    limit: int,
+    query: Floats,
+    search: SearchCalls,
+) -> Near | None:
+    """By the vector index; `None` when it had to be asked for too much of the table."""
+    entities, table = bound.entities, bound.entities.table
+    is_used = np.zeros(entities.size, bool)
+    is_used[used] = True
+    wanted = 2 * limit + 16
+    while wanted * MOST_OF_TABLE <= table.rows:
+        table.budget.check()
+        hits = table.store.search_vector(
+            table.handle, call.property, query.tolist(), wanted, is_exact=False
+        )
+        rough = hits["distance"].to_numpy()
+        places = entities.find(row_ids_of(hits["row_id"]))
+        here = places != ABSENT
+        here[here] = is_used[places[here]]
+        found = Near(places[here], search.distances(call, entities, places[here]))
+        if len(rough) < wanted:
+            return _nearest(found, limit)
+        if here.sum() >= limit:
+            last = np.sort(rough[here])[limit - 1]
+            if rough[-1] > last:
+                return _nearest(found, limit)
+        wanted *= 4
+    return None

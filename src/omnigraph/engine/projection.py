@@ -1,0 +1,203 @@
+"""From the rows of a match to the rows of a result: order, limit, columns, in that order.
+
+Properties that only the result shows are read last, for the rows that are left, one read for each
+variable.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+from omnigraph.engine.aggregate import group
+from omnigraph.engine.compare import Const, repeated
+from omnigraph.engine.entities import distinct
+from omnigraph.engine.order import SortKey, candidates, order_rows
+from omnigraph.engine.ranking import fuse, rank_rows
+from omnigraph.errors import InternalError
+from omnigraph.lang import ir
+from omnigraph.lang.arrow_schema import arrow_field, arrow_type
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from omnigraph.engine.aggregate import Grouped
+    from omnigraph.engine.bindings import Bindings
+    from omnigraph.engine.budget import Budget
+    from omnigraph.engine.evaluate import Evaluator
+    from omnigraph.graph.arrays import Floats, Numbers, Values
+    from omnigraph.lang.types import PropType
+
+Read: TypeAlias = "Mapping[tuple[str, str], Values]"
+"""Properties that were read for all rows, by variable and name."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Projector:
+    """Orders, cuts and projects the matches of one query."""
+
+    query: ir.QueryIR
+    evaluator: Evaluator
+    budget: Budget
+
+    @property
+    def schema(self) -> pa.Schema:
+        """What the descriptor promises."""
+        return pa.schema([arrow_field(each.name, each.type) for each in self.query.result_schema])
+
+    def groups(self, bindings: Bindings) -> pa.Table:
+        """The result of an aggregate query."""
+        query = self.query
+        found = group(query.returns, bindings, self.evaluator)
+        found = self._best_groups(found)
+        keys = [self._group_key(each, found) for each in query.order]
+        keys += [
+            SortKey(self._group_values(each.expr, found))
+            for each in query.returns
+            if not isinstance(each.expr, ir.Agg)
+        ]
+        found = found.keep(order_rows(keys, found.size, query.limit, self.budget))
+        return self._table(
+            [
+                found.aggregates[each.name]
+                if isinstance(each.expr, ir.Agg)
+                else self._values(each.expr, column.type, found.first)
+                for each, column in zip(query.returns, query.result_schema, strict=True)
+            ]
+        )
+
+    def _best_groups(self, found: Grouped) -> Grouped:
+        """The groups that can be among the first, if an aggregate decides that."""
+        if not self.query.order or self.query.limit is None:
+            return found
+        first = self.query.order[0]
+        key = self._group_key(first, found) if self._is_aggregate(first.expr) else None
+        at = None if key is None else candidates(key, found.size, self.query.limit)
+        return found if at is None else found.keep(at)
+
+    def _is_aggregate(self, expr: ir.Expr) -> bool:
+        return isinstance(self._resolved(expr), ir.Agg)
+
+    def _group_key(self, item: ir.Ordering, found: Grouped) -> SortKey:
+        if isinstance(item.expr, ir.Alias) and self._is_aggregate(item.expr):
+            return SortKey(found.aggregates[item.expr.name], item.descending)
+        return SortKey(self._group_values(self._resolved(item.expr), found), item.descending)
+
+    def _group_values(self, expr: ir.Expr, found: Grouped) -> Values | Numbers:
+        """What groups are compared by."""
+        match expr:
+            case ir.Prop(var, name) if name == found.first.columns[var].entities.table.identity:
+                expr = ir.NodeId(var)
+        values = self._sort_values(expr, found.first)
+        if values is None:
+            raise InternalError("a group key is a column")
+        return values
+
+    def rows(self, bindings: Bindings) -> pa.Table:
+        """The result of a query without aggregates."""
+        fused: dict[ir.Rrf, Floats] = {
+            expr: self._fused(expr, bindings)
+            for expr in (each.expr for each in self.query.returns)
+            if isinstance(expr, ir.Rrf)
+        }
+        keys: list[SortKey] = []
+        chosen: Numbers | None = None
+        for number, item in enumerate(self.query.order):
+            expr = self._resolved(item.expr)
+            if number == 0 and isinstance(expr, ir.Nearest | ir.Bm25 | ir.Rrf):
+                ranked = rank_rows(
+                    expr,
+                    bindings,
+                    self.evaluator,
+                    is_descending=item.descending,
+                    limit=self.query.limit,
+                )
+                keys.extend(ranked.keys)
+                chosen = np.flatnonzero(ranked.is_scored)
+                bindings = bindings.keep(chosen)
+                continue
+            values = self._sort_values(expr, bindings)
+            if values is not None:
+                keys.append(SortKey(values, item.descending))
+        keys.extend(_tie_keys(bindings))
+        order = order_rows(keys, bindings.rows, self.query.limit, self.budget)
+        if chosen is not None:
+            fused = {expr: scores[chosen] for expr, scores in fused.items()}
+        fused = {expr: scores[order] for expr, scores in fused.items()}
+        return self._project(bindings.keep(order), fused)
+
+    def _fused(self, expr: ir.Rrf, bindings: Bindings) -> Floats:
+        found = fuse(expr, bindings, self.evaluator, self.query.limit)
+        return found.scores[found.inverse]
+
+    def _resolved(self, expr: ir.Expr) -> ir.Expr:
+        """What an alias stands for."""
+        while isinstance(expr, ir.Alias):
+            name = expr.name
+            expr = next(each.expr for each in self.query.returns if each.name == name)
+        return expr
+
+    def _sort_values(self, expr: ir.Expr, bindings: Bindings) -> Values | Numbers | None:
+        """What rows are compared by; `None` if it is the same for all."""
+        if isinstance(expr, ir.NodeId):
+            bound = bindings.columns[expr.var]
+            return bound.entities.rank(bound.at)
+        operand = self.evaluator.operand(expr, bindings)
+        return None if isinstance(operand, Const) else operand.values
+
+    def _project(self, bindings: Bindings, fused: Mapping[ir.Rrf, Floats]) -> pa.Table:
+        read = self._read(bindings)
+        columns = []
+        for item, column in zip(self.query.returns, self.query.result_schema, strict=True):
+            expr = self._resolved(item.expr)
+            match expr:
+                case ir.Prop(var, name):
+                    values = read[var, name]
+                case ir.Rrf():
+                    values = pa.array(fused[expr], pa.float64())
+                case _:
+                    values = self._values(expr, column.type, bindings)
+            columns.append(values)
+        return self._table(columns)
+
+    def _values(self, expr: ir.Expr, kind: PropType, bindings: Bindings) -> Values:
+        operand = self.evaluator.operand(expr, bindings)
+        if isinstance(operand, Const):
+            return repeated(operand.value, arrow_type(kind), bindings.rows)
+        return operand.values
+
+    def _read(self, bindings: Bindings) -> Read:
+        wanted: dict[str, list[str]] = defaultdict(list)
+        for item in self.query.returns:
+            expr = self._resolved(item.expr)
+            if isinstance(expr, ir.Prop):
+                wanted[expr.var].append(expr.property)
+        out: dict[tuple[str, str], Values] = {}
+        size_bytes = 0
+        for var, names in wanted.items():
+            bound = bindings.columns[var]
+            used, inverse = distinct(bound.at, bound.entities.size)
+            for name, values in bound.entities.read(names, used).items():
+                out[var, name] = values.take(inverse)
+                size_bytes += out[var, name].nbytes
+                self.budget.require_bytes(size_bytes, "the result")
+        return out
+
+    def _table(self, columns: Sequence[Values]) -> pa.Table:
+        schema = self.schema
+        fitted = [
+            values if values.type == kind.type else values.cast(kind.type)
+            for values, kind in zip(columns, schema, strict=True)
+        ]
+        return pa.Table.from_arrays(fitted, schema=schema)
+
+
+def _tie_keys(bindings: Bindings) -> Iterator[SortKey]:
+    """The ids of all variables in name order, hidden ones last."""
+    for name in sorted(bindings.columns, key=lambda name: (name.startswith("#"), name)):
+        bound = bindings.columns[name]
+        yield SortKey(bound.entities.rank(bound.at))

@@ -1,0 +1,168 @@
+"""Filters that a table can evaluate: from the IR to structured predicates, values bound and fitted.
+
+What is not pushed is evaluated in memory by `compare`; both give the same rows.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from omnigraph.engine.compare import FLIPPED
+from omnigraph.lang import fit_literal, ir
+from omnigraph.lang.arrow_schema import arrow_type
+from omnigraph.lang.ir import FilterOp
+from omnigraph.lang.literals import Compare as FittedCompare
+from omnigraph.lang.literals import Constant
+from omnigraph.lang.types import PropType, Scalar
+from omnigraph.lang.values import UnfitValue, to_f32
+from omnigraph.storage.predicates import And, Compare, CompareOp, IsNull, Not, Predicate
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pushed:
+    """The filters of one variable, by who evaluates them."""
+
+    predicate: Predicate | None
+    pushed: tuple[ir.Filter, ...]
+    rest: tuple[ir.Filter, ...]
+    is_never: bool = False
+    """Some filter is true for no row at all."""
+
+
+class _Never:
+    """The filter is true for no row."""
+
+
+_NEVER = _Never()
+
+
+def push_filters(filters: Sequence[ir.Filter], params: Mapping[str, object]) -> Pushed:
+    """What of the filters of one variable its table evaluates."""
+    parts: list[Predicate] = []
+    pushed: list[ir.Filter] = []
+    rest: list[ir.Filter] = []
+    is_never = False
+    for each in filters:
+        found = _push(each, params)
+        if found is None:
+            rest.append(each)
+            continue
+        pushed.append(each)
+        if isinstance(found, _Never):
+            is_never = True
+        else:
+            parts.append(found)
+    predicate = None if not parts else parts[0] if len(parts) == 1 else And(tuple(parts))
+    return Pushed(predicate=predicate, pushed=tuple(pushed), rest=tuple(rest), is_never=is_never)
+
+
+def can_push(item: ir.Filter) -> bool:
+    """Whether the table evaluates a filter, whatever its parameters will be."""
+    match item.left, item.op, item.right:
+        case ir.Prop(), FilterOp.STARTS_WITH, ir.Param() | ir.Lit():
+            return True
+        case _, (FilterOp.LIST_CONTAINS | FilterOp.STR_CONTAINS | FilterOp.STARTS_WITH), _:
+            return False
+        case (ir.Prop(type=kind), op, ir.Param() | ir.Lit()) | (
+            ir.Param() | ir.Lit(),
+            op,
+            ir.Prop(type=kind),
+        ):
+            return kind.scalar is not Scalar.BOOL or op in (FilterOp.EQ, FilterOp.NE)
+        case _:
+            return False
+
+
+def _push(item: ir.Filter, params: Mapping[str, object]) -> Predicate | _Never | None:
+    match item.left, item.op, item.right:
+        case ir.Prop() as prop, FilterOp.STARTS_WITH, (ir.Param() | ir.Lit()) as constant:
+            return _prefix(prop, constant_value(constant, params))
+        case _, (FilterOp.LIST_CONTAINS | FilterOp.STR_CONTAINS | FilterOp.STARTS_WITH), _:
+            return None
+        case ir.Prop() as prop, op, (ir.Param() | ir.Lit()) as constant:
+            return _compare(prop, op, constant_value(constant, params))
+        case (ir.Param() | ir.Lit()) as constant, op, ir.Prop() as prop:
+            return _compare(prop, FLIPPED[op], constant_value(constant, params))
+        case _:
+            return None
+
+
+def constant_value(constant: ir.Param | ir.Lit, params: Mapping[str, object]) -> object:
+    """The value of a literal or parameter."""
+    return constant.value if isinstance(constant, ir.Lit) else params[constant.name]
+
+
+def _compare(prop: ir.Prop, op: FilterOp, value: object) -> Predicate | _Never | None:
+    scalar = prop.type.scalar
+    if value is None:
+        return _NEVER
+    if scalar is Scalar.BOOL and op not in (FilterOp.EQ, FilterOp.NE):
+        return None
+    match fit_literal(scalar, op, value):
+        case Constant(truth):
+            return Not(IsNull(prop.property)) if truth else _NEVER
+        case FittedCompare(fitted_op, fitted, kind):
+            if scalar is Scalar.F32 and kind is Scalar.F64:
+                return _compare_f32(prop.property, fitted_op, float(str(fitted)))
+            return _predicate(prop.property, fitted_op, fitted, kind)
+
+
+def _predicate(column: str, op: FilterOp, value: object, kind: Scalar) -> Predicate:
+    if isinstance(value, float):
+        value += 0.0  # Minus zero is another number for the table than zero.
+    literal = pa.scalar(value, arrow_type(PropType(scalar=kind)))
+    return Compare(column, CompareOp(op.value), literal)
+
+
+def _compare_f32(column: str, op: FilterOp, value: float) -> Predicate | _Never:
+    """An order comparison with a number that F32 may not hold, exactly, in F32."""
+    try:
+        near = to_f32(value)
+    except UnfitValue:
+        is_above = value > 0
+        holds = is_above if op in (FilterOp.LT, FilterOp.LE) else not is_above
+        return Not(IsNull(column)) if holds else _NEVER
+    if near != value:
+        # No F32 lies between the two, so the comparison with the nearer one decides.
+        is_low = op in (FilterOp.LT, FilterOp.LE)
+        if near > value:
+            op = FilterOp.LT if is_low else FilterOp.GE
+        else:
+            op = FilterOp.LE if is_low else FilterOp.GT
+    return _predicate(column, op, float(np.float32(near)), Scalar.F32)
+
+
+def _prefix(prop: ir.Prop, value: object) -> Predicate | _Never | None:
+    """A prefix as a range, which an ordinary index answers."""
+    if value is None:
+        return _NEVER
+    prefix = str(value)
+    if not prefix:
+        return Not(IsNull(prop.property))
+    lower = _predicate(prop.property, FilterOp.GE, prefix, Scalar.STRING)
+    after = _text_after(prefix)
+    if after is None:
+        return lower
+    return And((lower, _predicate(prop.property, FilterOp.LT, after, Scalar.STRING)))
+
+
+_SURROGATES = range(0xD800, 0xE000)
+
+
+def _text_after(prefix: str) -> str | None:
+    """The smallest text above every text with this prefix; `None` if there is none."""
+    kept = prefix.rstrip(chr(sys.maxunicode))
+    if not kept:
+        return None
+    following = ord(kept[-1]) + 1
+    if following in _SURROGATES:
+        following = _SURROGATES.stop
+    return kept[:-1] + chr(following)

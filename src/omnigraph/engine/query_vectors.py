@@ -1,0 +1,66 @@
+"""Vectors of query texts: the graph's embedder, opened when a query first needs it."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from omnigraph.embedding import CheckedEmbedder, Purpose, checked, open_embedder, require_model
+from omnigraph.errors import InternalError
+from omnigraph.lang.catalog import NodeType
+
+if TYPE_CHECKING:
+    from omnigraph.clock import Clock
+    from omnigraph.embedding import Embedder
+    from omnigraph.engine.tables import QueryTable
+    from omnigraph.graph.arrays import Floats
+    from omnigraph.settings import EmbeddingSettings
+
+
+class QueryEmbedder:
+    """Embeds query texts; an embedder that was handed in wins over the settings."""
+
+    def __init__(
+        self, settings: EmbeddingSettings, clock: Clock, given: Embedder | None = None
+    ) -> None:
+        self._settings = settings
+        self._clock = clock
+        self._given = given
+        self._opened: CheckedEmbedder | None = None
+        self._lock = threading.Lock()
+
+    def embed(self, table: QueryTable, name: str, text: str) -> Floats:
+        """The vector of a text, for comparison with a property.
+
+        Raises:
+            EmbeddingUnavailable, EmbeddingInvalid, EmbeddingFailed: there is none.
+            EmbeddingModelMismatch: the property was filled by another model.
+        """
+        where = f"{table.item.name}.{name}"
+        dimension = table.item.properties[name].type.vector_dim
+        if dimension is None:
+            raise InternalError(f"{where} is no vector")
+        embedder = self.open()
+        recorded = table.item.embeds.get(name) if isinstance(table.item, NodeType) else None
+        require_model(embedder, None if recorded is None else recorded.model, where)
+        vectors = embedder.embed([text], dimension=dimension, purpose=Purpose.QUERY)
+        return np.asarray(vectors[0], np.float64)
+
+    def open(self) -> CheckedEmbedder:
+        """The embedder, behind its checks."""
+        with self._lock:
+            if self._opened is None:
+                if self._given is None:
+                    self._opened = open_embedder(self._settings, self._clock)
+                else:
+                    self._opened = checked(self._given, batch_texts=self._settings.batch_texts)
+            return self._opened
+
+    def close(self) -> None:
+        """Release its connections."""
+        with self._lock:
+            if self._opened is not None:
+                self._opened.close()
+                self._opened = None

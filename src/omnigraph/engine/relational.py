@@ -1,0 +1,94 @@
+"""Relational work that outgrows arrays of numbers: joins by value and large sorts, by DataFusion.
+
+Each call has a session of its own whose memory pool is the query's budget, with spilling to disk;
+what goes in and comes out are keys and row positions, never whole rows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+from datafusion import RuntimeEnvBuilder, SessionConfig, SessionContext, col
+
+from omnigraph.errors import ResourceLimit
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from omnigraph.engine.budget import Budget
+    from omnigraph.graph.arrays import Numbers, Values
+
+
+@dataclass(frozen=True, slots=True)
+class SortColumn:
+    """One sort key; null is smaller than any value."""
+
+    values: Values
+    is_descending: bool
+
+
+def join_rows(
+    left: Sequence[Values], right: Sequence[Values], budget: Budget
+) -> tuple[Numbers, Numbers]:
+    """The positions of all pairs of rows whose keys are equal; null equals nothing."""
+    session = _session(budget)
+    first = session.from_arrow(_keys(left, "l"))
+    second = session.from_arrow(_keys(right, "r"))
+    names = range(len(left))
+    joined = first.join(
+        second,
+        left_on=[f"l{number}" for number in names],
+        right_on=[f"r{number}" for number in names],
+        how="inner",
+    )
+    # One more than may be held is enough to know.
+    found = _run(joined.select("l_at", "r_at").limit(budget.max_rows + 1), budget)
+    budget.require_rows(found.num_rows, "a join of two parts of the match")
+    return found["l_at"].to_numpy(), found["r_at"].to_numpy()
+
+
+def sort_rows(keys: Sequence[SortColumn], budget: Budget) -> Numbers:
+    """The positions of the rows in order; rows that are equal in every key come in any order."""
+    session = _session(budget)
+    frame = session.from_arrow(_keys([each.values for each in keys], "k"))
+    ordered = frame.sort(
+        *(
+            col(f"k{number}").sort(
+                ascending=not key.is_descending, nulls_first=not key.is_descending
+            )
+            for number, key in enumerate(keys)
+        )
+    )
+    return _run(ordered.select("k_at"), budget)["k_at"].to_numpy()
+
+
+def _session(budget: Budget) -> SessionContext:
+    runtime = RuntimeEnvBuilder().with_disk_manager_os()
+    runtime = runtime.with_fair_spill_pool(budget.memory_bytes)
+    return SessionContext(SessionConfig(), runtime)
+
+
+def _keys(columns: Sequence[Values], prefix: str) -> pa.Table:
+    named = {f"{prefix}{number}": values for number, values in enumerate(columns)}
+    return pa.table({**named, f"{prefix}_at": pa.array(np.arange(len(columns[0])))})
+
+
+def _run(frame: object, budget: Budget) -> pa.Table:
+    budget.check()
+    try:
+        found: pa.Table = frame.to_arrow_table()  # type: ignore[attr-defined]  # a DataFrame
+    except Exception as error:  # DataFusion raises a bare Exception
+        if "Resources exhausted" in str(error):
+            raise ResourceLimit(
+                f"the query needs more than its {budget.memory_bytes:,} bytes of memory; filter"
+                " more, return less, or raise OMNIGRAPH_QUERY_MEMORY_BYTES",
+                resource="query_memory_bytes",
+                limit=budget.memory_bytes,
+                actual=None,
+            ) from error
+        raise
+    budget.check()
+    return found

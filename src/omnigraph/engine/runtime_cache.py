@@ -1,0 +1,105 @@
+"""`RuntimeCache`: what queries of one process keep between them, by table version.
+
+A new version of a table is a new key, so nothing is ever invalidated in place; branches and
+snapshots that share a physical table share its entries. The oldest entries go first, by number and
+by bytes.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable
+
+    from omnigraph.storage.handles import TableHandle
+
+
+class Sized(Protocol):
+    """Something that knows its memory."""
+
+    @property
+    def nbytes(self) -> int:
+        """Memory in bytes."""
+        ...
+
+
+_Entry = TypeVar("_Entry", bound=Sized)
+
+
+@dataclass(frozen=True, slots=True)
+class TableVersion:
+    """A physical table at a version: equal for every branch and snapshot that shares it."""
+
+    table_id: int
+    incarnation: int
+    branch: str | None
+    version: int
+
+    @classmethod
+    def of(cls, handle: TableHandle) -> TableVersion:
+        """The version that a handle stands for."""
+        layout, pin = handle.layout, handle.pin
+        return cls(layout.table_id, layout.incarnation, pin.branch, pin.version)
+
+
+class LruCache(Generic[_Entry]):
+    """Entries by key, the least recently used dropped first; safe to share between threads."""
+
+    def __init__(self, *, most_entries: int, most_bytes: int) -> None:
+        self._most_entries = most_entries
+        self._most_bytes = most_bytes
+        self._entries: OrderedDict[Hashable, _Entry] = OrderedDict()
+        self._building: dict[Hashable, threading.Lock] = {}
+        self._lock = threading.Lock()
+
+    @property
+    def most_bytes(self) -> int:
+        """An entry larger than this is never kept."""
+        return self._most_bytes
+
+    def peek(self, key: Hashable) -> _Entry | None:
+        """The entry, if it is there."""
+        with self._lock:
+            found = self._entries.get(key)
+            if found is not None:
+                self._entries.move_to_end(key)
+            return found
+
+    def obtain(self, key: Hashable, build: Callable[[], _Entry]) -> _Entry:
+        """The entry, built if it is not there; threads that want the same one build it once."""
+        found = self.peek(key)
+        if found is not None:
+            return found
+        with self._lock:
+            building = self._building.setdefault(key, threading.Lock())
+        try:
+            with building:
+                found = self.peek(key)
+                if found is None:
+                    found = build()
+                    self._keep(key, found)
+        finally:
+            with self._lock:
+                self._building.pop(key, None)
+        return found
+
+    def _keep(self, key: Hashable, entry: _Entry) -> None:
+        if entry.nbytes > self._most_bytes:
+            return
+        with self._lock:
+            self._entries[key] = entry
+            self._entries.move_to_end(key)
+            while len(self._entries) > self._most_entries or self._bytes() > self._most_bytes:
+                self._entries.popitem(last=False)
+
+    def _bytes(self) -> int:
+        return sum(entry.nbytes for entry in self._entries.values())
+
+    def clear(self) -> None:
+        """Drop everything."""
+        with self._lock:
+            self._entries.clear()

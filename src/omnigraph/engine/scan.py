@@ -1,0 +1,147 @@
+"""`NodeScan`: the rows of a node type that pass the filters of its variable."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from omnigraph.engine.bindings import Bindings, Bound
+from omnigraph.engine.entities import Entities
+from omnigraph.engine.pushdown import constant_value, push_filters
+from omnigraph.graph.topology import ABSENT, find_ids
+from omnigraph.lang import ir
+from omnigraph.lang.ir import FilterOp
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from omnigraph.engine.evaluate import Evaluator
+    from omnigraph.engine.needs import Needs
+    from omnigraph.engine.pushdown import Pushed
+    from omnigraph.engine.tables import QueryTable, QueryTables
+    from omnigraph.graph.arrays import RowIds
+
+MANY_HITS = 16
+"""Texts that match more than one row in this many are joined with a scan, not read one by one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scanner:
+    """Scans node types for one query."""
+
+    tables: QueryTables
+    evaluator: Evaluator
+    params: Mapping[str, object]
+    needs: Needs
+    reads_at_once: frozenset[str]
+    """Variables whose properties are all wanted for all rows: they are read with the scan."""
+
+    def scan(self, op: ir.NodeScan) -> Bindings:
+        """A match of one variable."""
+        table = self.tables.node(op.type)
+        pushed = push_filters(op.filters, self.params)
+        if pushed.is_never:
+            return _bind(op.var, Entities.none(table))
+        if op.var in self.needs.counted_only and not pushed.rest:
+            rows = table.rows
+            if pushed.predicate is not None:
+                rows = table.store.count(table.handle, pushed.predicate)
+            return Bindings(rows=1).weigh(np.array([rows]))
+        known = self._known_row(op, table, pushed)
+        if known is not None:
+            return known
+        texts = _must_match(pushed.rest)
+        if texts:
+            hits = self._hits(texts, table)
+            if len(hits) * MANY_HITS <= table.rows or pushed.predicate is None:
+                others = [each for each in op.filters if each.left not in texts]
+                return self._filter(op.var, Entities(table, len(hits), row_ids=hits), others)
+        entities = self._read(op, table, pushed)
+        return self._filter(op.var, entities, pushed.rest)
+
+    def _known_row(self, op: ir.NodeScan, table: QueryTable, pushed: Pushed) -> Bindings | None:
+        """The one row that a filter names by id, if the ids of the table are in memory."""
+        index = table.cached_type_index() if table.identity is not None else None
+        wanted = index and self._named_id(pushed.pushed, table.identity)
+        if index is None or wanted is None:
+            return None
+        at = find_ids(index.ids, pa.array([wanted], pa.string()))
+        entities = Entities.whole(table, index)
+        bindings = Bindings(rows=1, columns={op.var: Bound(entities, at)})
+        bindings = bindings.keep(at != ABSENT)
+        for item in op.filters:
+            bindings = bindings.keep(self.evaluator.truth(item, bindings))
+        return bindings
+
+    def _named_id(self, filters: Sequence[ir.Filter], identity: str | None) -> str | None:
+        for item in filters:
+            match item:
+                case ir.Filter(
+                    ir.Prop(property=name), FilterOp.EQ, (ir.Param() | ir.Lit()) as constant
+                ) if name == identity:
+                    value = constant_value(constant, self.params)
+                    return value if isinstance(value, str) else None
+        return None
+
+    def _hits(self, texts: Sequence[ir.Search | ir.MatchText], table: QueryTable) -> RowIds:
+        """The rows that all of these text calls match."""
+        hits = [self.evaluator.search.hits(call, table).row_ids for call in texts]
+        return functools.reduce(np.intersect1d, hits)
+
+    def _read(self, op: ir.NodeScan, table: QueryTable, pushed: Pushed) -> Entities:
+        needed = self.needs.of(op.var, table.item) or frozenset()
+        reads_all = op.var in self.reads_at_once or _is_point(pushed, table)
+        filtered = {name for item in pushed.rest for name in _properties(item)}
+        if self.needs.is_aggregate and op.var in self.reads_at_once:
+            wanted = needed | filtered | ({"id"} if op.var in self.needs.identified else set())
+            # A search in memory finds its rows by row id.
+            with_row_ids = bool(pushed.rest) or not wanted
+            found = table.scan(sorted(wanted), pushed.predicate, with_row_ids=with_row_ids)
+            return Entities.scanned(table, found)
+        if pushed.predicate is None and not (filtered or reads_all):
+            return Entities.whole(table, table.type_index())
+        columns = {"id"} | filtered | (needed if reads_all else set())
+        found = table.scan(sorted(columns), pushed.predicate, with_row_ids=True)
+        return Entities.scanned(table, found)
+
+    def _filter(self, var: str, entities: Entities, filters: Sequence[ir.Filter]) -> Bindings:
+        bindings = _bind(var, entities)
+        self.tables.budget.require_rows(bindings.rows, f"the scan of {entities.table.item.name}")
+        for item in filters:
+            bindings = bindings.keep(self.evaluator.truth(item, bindings))
+        return bindings
+
+
+def _bind(var: str, entities: Entities) -> Bindings:
+    return Bindings(rows=entities.size, columns={var: Bound(entities, np.arange(entities.size))})
+
+
+def _must_match(filters: Sequence[ir.Filter]) -> list[ir.Search | ir.MatchText]:
+    """Text calls that an index answers and that every row must match."""
+    return [
+        item.left
+        for item in filters
+        if isinstance(item.left, ir.Search | ir.MatchText)
+        and item.op is FilterOp.EQ
+        and isinstance(item.right, ir.Lit)
+        and item.right.value is True
+    ]
+
+
+def _is_point(pushed: Pushed, table: QueryTable) -> bool:
+    """Whether the filters can leave a few rows only: a key or unique property is given."""
+    narrow = {name for names in table.item.unique for name in names}
+    narrow |= set(getattr(table.item, "key", None) or ())
+    return any(item.op is FilterOp.EQ and narrow & set(_properties(item)) for item in pushed.pushed)
+
+
+def _properties(item: ir.Filter) -> list[str]:
+    return [
+        expr.property
+        for expr in (item.left, item.right)
+        if isinstance(expr, ir.Prop | ir.Fuzzy | ir.Nearest)
+    ]

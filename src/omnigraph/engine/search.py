@@ -1,0 +1,164 @@
+"""Search calls of one query: which entities a text matches, and how far a vector is.
+
+A text query runs over its whole table, asking for rows and scores only, and is joined with the
+match; so neither its members nor its scores depend on the other filters. Each call is run once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, assert_never
+
+import numpy as np
+import pyarrow as pa
+
+from omnigraph.engine.caches import KeptText
+from omnigraph.engine.fuzzy import fuzzy_matches
+from omnigraph.engine.pushdown import constant_value
+from omnigraph.engine.vectors import cosine_distances, query_vector
+from omnigraph.errors import InvalidArgument
+from omnigraph.graph.arrays import row_ids_of, text_array
+from omnigraph.graph.topology import ABSENT
+from omnigraph.lang import ir
+from omnigraph.lang.search_calls import DEFAULT_MAX_EDITS
+from omnigraph.storage.reading import ROW_ID
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from omnigraph.engine.entities import Entities
+    from omnigraph.engine.tables import QueryTable
+    from omnigraph.graph.arrays import Floats, Mask, Numbers, RowIds
+
+    EmbedQuery = Callable[[QueryTable, str, str], Floats]
+
+MAX_FUZZY_EDITS = 2
+
+
+@dataclass(frozen=True, slots=True)
+class TextHits:
+    """The rows that a text query matches, with their scores."""
+
+    row_ids: RowIds
+    scores: Floats
+
+
+@dataclass(kw_only=True)
+class SearchCalls:
+    """Runs the search calls of one query, each once."""
+
+    params: Mapping[str, object]
+    embed: EmbedQuery
+    _hits: dict[tuple[str, str, str, bool], TextHits] = field(default_factory=dict)
+    _vectors: dict[ir.Nearest, Floats | None] = field(default_factory=dict)
+
+    def text_truth(self, call: ir.TextCall, entities: Entities, at: Numbers) -> Mask:
+        """For each bound number whether the call is true."""
+        match call:
+            case ir.Search() | ir.MatchText():
+                return ~np.isnan(self.text_scores(call, entities, at))
+            case ir.Fuzzy():
+                return self._fuzzy(call, entities, at)
+            case _:
+                assert_never(call)
+
+    def text_scores(
+        self, call: ir.Search | ir.MatchText | ir.Bm25, entities: Entities, at: Numbers
+    ) -> Floats:
+        """For each bound number the score of its text; NaN where nothing matches."""
+        hits = self.hits(call, entities.table)
+        scores = np.full(entities.size, np.nan)
+        found = entities.find(hits.row_ids)
+        is_here = found != ABSENT
+        scores[found[is_here]] = hits.scores[is_here]
+        return scores[at]
+
+    def hits(self, call: ir.Search | ir.MatchText | ir.Bm25, table: QueryTable) -> TextHits:
+        """Every row of the table that the call matches."""
+        text = constant_value(call.query, self.params)
+        if text is None:
+            return _NO_HITS
+        key = _key(table, call, str(text))
+        if key not in self._hits:
+            is_phrase = isinstance(call, ir.MatchText)
+            self._hits[key] = _search(table, call.property, str(text), is_phrase=is_phrase)
+        return self._hits[key]
+
+    def remember(
+        self, call: ir.Search | ir.MatchText | ir.Bm25, table: QueryTable, hits: TextHits
+    ) -> None:
+        """Take these for all that the call matches: nobody will ask about other rows."""
+        text = str(constant_value(call.query, self.params))
+        self._hits[_key(table, call, text)] = hits
+
+    def distances(self, call: ir.Nearest, entities: Entities, at: Numbers) -> Floats:
+        """For each bound number the distance of its vector; NaN where it has none."""
+        query = self.vector(call, entities.table)
+        if query is None:
+            return np.full(len(at), np.nan)
+        vectors = entities.read([call.property], at)[call.property]
+        entities.table.budget.require_bytes(vectors.nbytes, f"the vectors of {call.property}")
+        return cosine_distances(vectors, query)
+
+    def vector(self, call: ir.Nearest, table: QueryTable) -> Floats | None:
+        """The query vector; a text is embedded, once per request. `None`: the query is null."""
+        if call not in self._vectors:
+            given = constant_value(call.query, self.params)
+            where = f"{table.item.name}.{call.property}"
+            if given is None:
+                self._vectors[call] = None
+            elif isinstance(given, str):
+                self._vectors[call] = query_vector(
+                    self.embed(table, call.property, given).tolist(), where
+                )
+            else:
+                self._vectors[call] = query_vector(given, where)  # type: ignore[arg-type]  # checked
+        return self._vectors[call]
+
+    def _fuzzy(self, call: ir.Fuzzy, entities: Entities, at: Numbers) -> Mask:
+        text = constant_value(call.query, self.params)
+        edits = constant_value(call.max_edits, self.params)
+        if text is None:
+            return np.zeros(len(at), bool)
+        edits = DEFAULT_MAX_EDITS if edits is None else edits
+        if not isinstance(edits, int) or not 0 <= edits <= MAX_FUZZY_EDITS:
+            raise InvalidArgument(
+                f"fuzzy allows 0 to {MAX_FUZZY_EDITS} edits, not {edits}", argument="max_edits"
+            )
+        texts = text_array(entities.read([call.property], at)[call.property])
+        return fuzzy_matches(texts, str(text), edits)
+
+
+def _key(
+    table: QueryTable, call: ir.Search | ir.MatchText | ir.Bm25, text: str
+) -> tuple[str, str, str, bool]:
+    """What two calls must share to match the same rows with the same scores."""
+    is_phrase = isinstance(call, ir.MatchText)
+    return str(table.handle.layout.table_key), call.property, text, is_phrase
+
+
+_NO_HITS = TextHits(np.array([], np.uint64), np.array([], np.float64))
+
+
+def _search(table: QueryTable, name: str, text: str, *, is_phrase: bool) -> TextHits:
+    table.budget.check()
+    if name in table.handle.layout.text_indexes:
+        found = table.store.search_text(table.handle, name, text, is_phrase=is_phrase)
+        row_ids = row_ids_of(found["row_id"])
+    else:
+        kept = table.caches.texts.obtain((table.version, name), lambda: _copy(table, name))
+        found = kept.text.search(text, is_phrase=is_phrase)
+        row_ids = row_ids_of(found["id"].cast(pa.uint64()))
+    return TextHits(row_ids, np.asarray(found["score"].to_numpy(), np.float64))
+
+
+def _copy(table: QueryTable, name: str) -> KeptText:
+    """The texts of a property without an index, copied and indexed; row ids stand for ids."""
+    found = table.scan([name], with_row_ids=True)
+    found = found.filter(found[name].is_valid())
+    texts = text_array(found[name])
+    # The copy, and an index that is about as large.
+    size_bytes = 3 * texts.nbytes
+    table.budget.require_bytes(size_bytes, f"a text index of {table.item.name}.{name} in memory")
+    row_ids = text_array(found[ROW_ID].cast(pa.string()))
+    return KeptText(text=table.store.ephemeral_text(row_ids, texts), nbytes=size_bytes)

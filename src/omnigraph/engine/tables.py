@@ -1,0 +1,203 @@
+"""The tables of a query's snapshot: rows by predicate, by id and by row id, read as it pays.
+
+Every read polls the query's budget. Columns that were read for a whole table are kept for the rest
+of the query, so a second use costs a lookup.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from omnigraph.engine.runtime_cache import TableVersion
+from omnigraph.graph.arrays import one_array, row_ids_of, text_array
+from omnigraph.graph.topology import (
+    GraphIndex,
+    RowNumbers,
+    TypeIndex,
+    build_graph_index,
+    build_type_index,
+)
+from omnigraph.lang.catalog import NodeType
+from omnigraph.storage.predicates import In
+from omnigraph.storage.reading import IDS_PER_LOOKUP, ROW_ID
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from omnigraph.engine.budget import Budget
+    from omnigraph.engine.caches import EngineCaches
+    from omnigraph.graph.arrays import Ids, RowIds, Values
+    from omnigraph.graph.snapshot import Snapshot
+    from omnigraph.lang import EdgeType
+    from omnigraph.storage.handles import TableHandle
+    from omnigraph.storage.predicates import Predicate
+    from omnigraph.storage.table_storage import TableStorage
+
+SCAN_INSTEAD_OF_TAKE = 16
+"""Reading more than one row in this many is cheaper as a scan of the columns."""
+
+
+@dataclass(kw_only=True)
+class QueryTable:
+    """One table at the snapshot's version."""
+
+    item: NodeType | EdgeType
+    handle: TableHandle
+    rows: int
+    store: TableStorage
+    budget: Budget
+    caches: EngineCaches
+    _scanned: dict[str, Values] = field(default_factory=dict)
+    _scanned_at: RowNumbers | None = None
+    _coverage: dict[tuple[str, str], float] | None = None
+
+    @cached_property
+    def version(self) -> TableVersion:
+        """The key of this table in caches."""
+        return TableVersion.of(self.handle)
+
+    @cached_property
+    def identity(self) -> str | None:
+        """The property whose value is the id: the only member of the key, if it is a text."""
+        key = self.item.key if isinstance(self.item, NodeType) else None
+        if key is None or len(key) != 1 or not self.item.properties[key[0]].type.is_text:
+            return None
+        return key[0]
+
+    def scan(
+        self,
+        columns: Sequence[str],
+        predicate: Predicate | None = None,
+        *,
+        with_row_ids: bool = False,
+    ) -> pa.Table:
+        """The matching rows."""
+        self.budget.check()
+        reader = self.store.scan(
+            self.handle, columns=columns, predicate=predicate, with_row_ids=with_row_ids
+        )
+        batches: list[pa.RecordBatch] = []
+        size_bytes = 0
+        for batch in reader:
+            batches.append(batch)
+            size_bytes += batch.nbytes
+            self.budget.require_bytes(size_bytes, f"a read of {self.item.name}")
+        return pa.Table.from_batches(batches, reader.schema)
+
+    def lookup(self, ids: Ids, columns: Sequence[str], *, key: str = "id") -> pa.Table:
+        """The rows whose `key` is one of the ids, with row ids, in no order."""
+        parts = [
+            self.scan(columns, In(key, ids.slice(start, IDS_PER_LOOKUP)), with_row_ids=True)
+            for start in range(0, len(ids), IDS_PER_LOOKUP)
+        ]
+        if not parts:
+            return self.scan(columns, In(key, ids), with_row_ids=True)
+        return pa.concat_tables(parts)
+
+    def take(self, row_ids: RowIds, columns: Sequence[str]) -> dict[str, Values]:
+        """The columns of the rows with these row ids, in their order."""
+        names = list(dict.fromkeys(columns))
+        if not names:
+            return {}
+        if len(row_ids) * SCAN_INSTEAD_OF_TAKE <= self.rows and not self._has(names):
+            self.budget.check()
+            found = self.store.take_rows(self.handle, pa.array(row_ids, pa.uint64()), names)
+            self.budget.require_bytes(found.nbytes, f"a read of {self.item.name}")
+            return {name: one_array(found[name]) for name in names}
+        at = self._scan_all(names).find(row_ids)
+        return {name: self._scanned[name].take(at) for name in names}
+
+    def _has(self, names: Sequence[str]) -> bool:
+        return all(name in self._scanned for name in names)
+
+    def _scan_all(self, names: Sequence[str]) -> RowNumbers:
+        """Read columns of all rows, those that are not there yet; tells where each row is."""
+        missing = [name for name in names if name not in self._scanned]
+        if not missing and self._scanned_at is not None:
+            return self._scanned_at
+        found = self.scan(missing, with_row_ids=True)
+        row_ids = row_ids_of(found[ROW_ID])
+        order = None
+        if self._scanned_at is None:
+            self._scanned_at = RowNumbers(row_ids)
+        else:
+            # Another scan may give the rows in another order.
+            order = np.argsort(self._scanned_at.find(row_ids), kind="stable")
+        for name in missing:
+            values = one_array(found[name])
+            self._scanned[name] = values if order is None else values.take(order)
+        return self._scanned_at
+
+    def coverage(self) -> dict[tuple[str, str], float]:
+        """By property and kind of index: the part of the rows that it covers."""
+        if self._coverage is None:
+            self._coverage = {
+                (each.property_name, each.kind): each.rows_covered / each.rows if each.rows else 1.0
+                for each in self.store.index_coverage(self.handle)
+                if each.property_name is not None
+            }
+        return self._coverage
+
+    def type_index(self) -> TypeIndex:
+        """All rows, numbered by id; kept between queries."""
+        return self.caches.types.obtain(self.version, self._build_type_index)
+
+    def cached_type_index(self) -> TypeIndex | None:
+        """The same, if it is there."""
+        return self.caches.types.peek(self.version)
+
+    def _build_type_index(self) -> TypeIndex:
+        found = self.scan(["id"], with_row_ids=True)
+        return build_type_index(text_array(found["id"]), row_ids_of(found[ROW_ID]))
+
+    def cached_graph_index(self) -> GraphIndex | None:
+        """The topology of this edge type, if it is there."""
+        return self.caches.topologies.peek(self.version)
+
+    def graph_index(self, *, is_same_type: bool) -> GraphIndex:
+        """The topology of this edge type; kept between queries."""
+
+        def build() -> GraphIndex:
+            found = self.scan(["src", "dst"])
+            src, dst = text_array(found["src"]), text_array(found["dst"])
+            return build_graph_index(src, dst, is_same_type=is_same_type)
+
+        return self.caches.topologies.obtain(self.version, build)
+
+
+@dataclass(kw_only=True)
+class QueryTables:
+    """The tables of one snapshot, as one query reads them."""
+
+    snapshot: Snapshot
+    store: TableStorage
+    budget: Budget
+    caches: EngineCaches
+    _opened: dict[str, QueryTable] = field(default_factory=dict)
+
+    def node(self, name: str) -> QueryTable:
+        """The table of a node type."""
+        return self._open(f"node:{name}", self.snapshot.catalog.node_types[name])
+
+    def edge(self, name: str) -> QueryTable:
+        """The table of an edge type."""
+        return self._open(f"edge:{name}", self.snapshot.catalog.edge_types[name])
+
+    def _open(self, key: str, item: NodeType | EdgeType) -> QueryTable:
+        found = self._opened.get(key)
+        if found is None:
+            found = QueryTable(
+                item=item,
+                handle=self.snapshot.handle(item),
+                rows=self.snapshot.count(key),
+                store=self.store,
+                budget=self.budget,
+                caches=self.caches,
+            )
+            self._opened[key] = found
+        return found

@@ -1,0 +1,87 @@
+"""The best rows of a text, when the text index alone can tell which they are.
+
+A query that orders one scanned type by `bm25`, best first, with a limit, and filters by nothing but
+the same text, needs no more rows than the limit and the equals of its last one. That holds only
+while the index covers every row: otherwise a limit changes scores.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from omnigraph.engine.bindings import Bindings, Bound
+from omnigraph.engine.entities import Entities
+from omnigraph.engine.pushdown import constant_value
+from omnigraph.engine.search import TextHits
+from omnigraph.lang import ir
+from omnigraph.lang.ir import FilterOp
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from omnigraph.engine.search import SearchCalls
+    from omnigraph.engine.tables import QueryTable, QueryTables
+
+
+def best_texts(
+    query: ir.QueryIR,
+    params: Mapping[str, object],
+    tables: QueryTables,
+    search: SearchCalls,
+) -> Bindings | None:
+    """The rows that can be in the result; `None` if the whole match is needed."""
+    match query.ops, query.order, query.limit:
+        case (ir.NodeScan() as scan,), (ir.Ordering(), *_), int() as limit if limit > 0:
+            call = _rank_call(query)
+        case _:
+            return None
+    if call is None or not query.order[0].descending:
+        return None
+    if not all(_is_implied(item, call) for item in scan.filters):
+        return None
+    table = tables.node(scan.type)
+    text = constant_value(call.query, params)
+    is_covered = table.coverage().get((call.property, "Inverted"), 0.0) >= 1.0
+    has_index = call.property in table.handle.layout.text_indexes
+    if not isinstance(text, str) or not (is_covered and has_index):
+        return None
+    hits = _best(table, call.property, text, limit)
+    search.remember(call, table, hits)
+    entities = Entities(table, len(hits.row_ids), row_ids=hits.row_ids)
+    at = np.arange(entities.size)
+    return Bindings(rows=entities.size, columns={scan.var: Bound(entities, at)})
+
+
+def _rank_call(query: ir.QueryIR) -> ir.Bm25 | None:
+    """The call that the first key ranks by, if it is the only search of its text."""
+    expr = query.order[0].expr
+    if isinstance(expr, ir.Alias):
+        name = expr.name
+        expr = next(each.expr for each in query.returns if each.name == name)
+    return expr if isinstance(expr, ir.Bm25) else None
+
+
+def _is_implied(item: ir.Filter, call: ir.Bm25) -> bool:
+    """Whether every row that has a score passes the filter."""
+    match item:
+        case ir.Filter(ir.Search(_, name, query), FilterOp.EQ, ir.Lit(value=True)):
+            return name == call.property and query == call.query
+        case _:
+            return False
+
+
+def _best(table: QueryTable, name: str, text: str, limit: int) -> TextHits:
+    wanted = limit + 8
+    while True:
+        table.budget.check()
+        found = table.store.search_text(table.handle, name, text, limit=wanted)
+        scores = np.asarray(found["score"].to_numpy(), np.float64)
+        row_ids = np.asarray(found["row_id"].to_numpy(), np.uint64)
+        if len(scores) < wanted:
+            return TextHits(row_ids, scores)
+        best = np.sort(scores)[::-1]
+        if best[-1] < best[limit - 1]:
+            return TextHits(row_ids, scores)
+        wanted *= 4

@@ -1,0 +1,139 @@
+"""Walks over an adjacency, for many sources at once: arrays in, arrays out.
+
+The rule is breadth first, per source: a node counts at its shortest distance only, the source never
+comes back through a cycle, and a self loop leads to the node it is on, when that is as far as the
+walk must go.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from omnigraph.engine.budget import Budget
+    from omnigraph.graph.arrays import Numbers
+    from omnigraph.graph.topology import Adjacency
+
+VISITED_CELLS = 1 << 24
+"""Marks of visited nodes that are held at once: one for each source and node."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reached:
+    """What each source reaches: `targets[starts[s]:starts[s + 1]]`."""
+
+    starts: Numbers
+    targets: Numbers
+    positions: Numbers | None = None
+    """Where the targets were before some of them were dropped; `None` if none was."""
+
+    @property
+    def counts(self) -> Numbers:
+        """How many nodes each source reaches."""
+        return np.diff(self.starts)
+
+
+def neighbours(adjacency: Adjacency, sources: Numbers) -> Reached:
+    """The direct neighbours of each source."""
+    first = adjacency.starts[sources]
+    counts = adjacency.starts[sources + 1] - first
+    starts = np.zeros(len(sources) + 1, np.int64)
+    np.cumsum(counts, out=starts[1:])
+    return Reached(starts, adjacency.targets[ranges(first, counts, starts)])
+
+
+def ranges(first: Numbers, counts: Numbers, starts: Numbers) -> Numbers:
+    """`first[i]`, `first[i] + 1`, … `counts[i]` of them for each i, one after the other."""
+    return np.repeat(first - starts[:-1], counts) + np.arange(starts[-1])
+
+
+def walk(
+    adjacency: Adjacency, sources: Numbers, min_hops: int, max_hops: int, budget: Budget
+) -> Reached:
+    """What distinct sources reach within the bounds; in no order within a source."""
+    if max_hops == 1:
+        budget.require_rows(
+            int((adjacency.starts[sources + 1] - adjacency.starts[sources]).sum()), "a walk"
+        )
+        return neighbours(adjacency, sources)
+    size = len(adjacency.starts) - 1
+    at_once = max(1, VISITED_CELLS // max(1, size))
+    parts: list[Reached] = []
+    total = 0
+    for start in range(0, len(sources), at_once):
+        part = _walk_some(
+            adjacency, sources[start : start + at_once], min_hops, max_hops, budget, total
+        )
+        total += len(part.targets)
+        parts.append(part)
+    return _joined(parts)
+
+
+def _joined(parts: list[Reached]) -> Reached:
+    if len(parts) == 1:
+        return parts[0]
+    counts = [each.counts for each in parts]
+    none = np.zeros(0, np.int64)
+    starts = np.concatenate((np.zeros(1, np.int64), np.cumsum(np.concatenate((none, *counts)))))
+    return Reached(starts, np.concatenate((none, *(each.targets for each in parts))))
+
+
+def _walk_some(
+    adjacency: Adjacency,
+    sources: Numbers,
+    min_hops: int,
+    max_hops: int,
+    budget: Budget,
+    rows_before: int,
+) -> Reached:
+    size = len(adjacency.starts) - 1
+    visited = np.zeros(len(sources) * size, bool)
+    frontier = np.arange(len(sources)) * size + sources
+    visited[frontier] = True
+    emitted: list[Numbers] = []
+    total = rows_before
+    for hop in range(1, max_hops + 1):
+        budget.check()
+        walker, node = np.divmod(frontier, size)
+        next_hop = neighbours(adjacency, node)
+        counts = next_hop.counts
+        cells = np.repeat(walker * size, counts) + next_hop.targets
+        if hop == min_hops:
+            # A node at this distance less one was not emitted yet; its self loop emits it.
+            loops = cells[next_hop.targets == np.repeat(node, counts)]
+            emitted.append(loops)
+            total += len(loops)
+        frontier = _first_visits(cells, visited)
+        if hop >= min_hops:
+            emitted.append(frontier)
+            total += len(frontier)
+            budget.require_rows(total, "a walk")
+        if not len(frontier):
+            break
+    return _by_source(np.concatenate(emitted) if emitted else frontier, len(sources), size)
+
+
+def _first_visits(cells: Numbers, visited: NDArray[np.bool_]) -> Numbers:
+    """The cells that were not visited yet, each once; they are now."""
+    fresh = cells[~visited[cells]]
+    if len(fresh) * 32 > len(visited):
+        marks = np.zeros(len(visited), bool)
+        marks[fresh] = True
+        found = np.flatnonzero(marks)
+    else:
+        found = np.unique(fresh)
+    visited[found] = True
+    return found
+
+
+def _by_source(cells: Numbers, sources: int, size: int) -> Reached:
+    walker, node = np.divmod(cells, max(1, size))
+    order = np.argsort(walker, kind="stable")
+    starts = np.zeros(sources + 1, np.int64)
+    np.cumsum(np.bincount(walker, minlength=sources), out=starts[1:])
+    return Reached(starts, node[order])

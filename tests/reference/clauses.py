@@ -1,0 +1,481 @@
+"""Random clause lists: bindings, traversals, filters and negations that check against a schema."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from random import Random  # noqa: TID251 - seeded
+from typing import Any
+
+from tests.reference.constants import Constants, write_literal
+from tests.reference.evaluator import Entity, ReferenceGraph
+from tests.reference.graphs import phrase
+
+from omnigraph.lang import EdgeType, NodeType, PropType, Scalar
+
+_COMPARE = ("=", "!=", "<", "<=", ">", ">=")
+_THRESHOLDS = ("0.25", "0.61", "0.95", "1.1", "1.45")
+"""Distances that no two vectors of the graphs have."""
+_NAMES = (
+    *("a", "b", "c", "d", "x", "y", "z", "aB", "ab", "_v", "zz", "n1", "node"),
+    *("count", "limit", "e2", "k", "m", "q", "r", "s", "t", "u", "v", "w"),
+)
+
+
+class _Walk(str):
+    """A traversal; its place among others of its clause list has a meaning."""
+
+    __slots__ = ()
+
+
+@dataclass(slots=True)
+class Scope:
+    """Variables in force and their types; `own` are those of the innermost clause list."""
+
+    nodes: dict[str, str] = field(default_factory=dict)
+    edges: dict[str, str] = field(default_factory=dict)
+    own: set[str] = field(default_factory=set)
+
+    def child(self) -> "Scope":
+        """The scope of a clause list inside this one."""
+        return Scope(dict(self.nodes), dict(self.edges), set())
+
+    def bind(self, var: str, type_name: str) -> None:
+        """Bind a node variable of this clause list."""
+        self.nodes[var] = type_name
+        self.own.add(var)
+
+    @property
+    def outer(self) -> list[str]:
+        """Node variables that an enclosing clause list binds."""
+        return [var for var in self.nodes if var not in self.own]
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A property of a variable, or a node variable itself, which is its id."""
+
+    text: str
+    type: PropType
+    seen: Sequence[object]
+    """The values that it takes."""
+
+    @property
+    def is_plain(self) -> bool:
+        """It can be compared, sorted by and grouped by."""
+        return self.type.is_plain
+
+
+@dataclass(slots=True, kw_only=True)
+class ClauseWriter:
+    """Writes clauses; what it used is in `features` of the constants."""
+
+    rng: Random
+    graph: ReferenceGraph
+    constants: Constants
+    names: list[str] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.names = self.rng.sample(_NAMES, len(_NAMES))
+
+    def note(self, feature: str) -> None:
+        self.constants.features.add(feature)
+
+    def chance(self, probability: float) -> bool:
+        return self.rng.random() < probability
+
+    def match(self) -> tuple[Scope, list[str]]:
+        """The clauses of a match and what they bind."""
+        scope = Scope()
+        clauses = [self.root(scope)]
+        for _ in range(self.rng.choice((0, 1, 1, 1, 2, 2, 3))):
+            clauses += self.walk(scope, self.rng.choice(list(scope.nodes)))
+        if self.chance(0.12):
+            self.note("match: cross product")
+            clauses.append(self.binding(scope, self.rng.choice(list(self.graph.nodes))))
+        clauses += self.filters(scope, self.rng.choice((0, 0, 0, 1, 1, 2)))
+        clauses += self.negations(scope, depth=0)
+        return scope, self.ordered(clauses)
+
+    def ordered(self, clauses: list[str]) -> list[str]:
+        """Bindings and filters may stand anywhere; traversals keep their order."""
+        movable = [each for each in clauses if not isinstance(each, _Walk)]
+        written: list[str] = [each for each in clauses if isinstance(each, _Walk)]
+        for clause in movable:
+            written.insert(self.rng.randint(0, len(written)), clause)
+        return written
+
+    def root(self, scope: Scope) -> str:
+        if self.chance(0.15) and self.graph.edges:
+            self.note("walk: no end bound")
+            edge = self.rng.choice(list(self.graph.catalog.edge_types.values()))
+            left, right = self.fresh(), self.fresh()
+            scope.bind(left, edge.from_type)
+            scope.bind(right, edge.to_type)
+            return _Walk(f"${left} {_word(edge)} ${right}")
+        return self.binding(scope, self.rng.choice(list(self.graph.nodes)))
+
+    def binding(self, scope: Scope, type_name: str, var: str | None = None) -> str:
+        if var is None:
+            var = self.fresh()
+            scope.bind(var, type_name)
+        matches = self.matches(type_name) if self.chance(0.12) else []
+        return f"${var}: {type_name}" + (f" {{ {', '.join(matches)} }}" if matches else "")
+
+    def matches(self, type_name: str) -> list[str]:
+        """Property matches of a binding: equality, or membership in a list."""
+        rows = self.graph.nodes[type_name]
+        found = []
+        for name, kind in self.rng.sample(_types(self.graph.catalog.node_types[type_name]), 1):
+            if kind.scalar is Scalar.VECTOR:
+                continue
+            self.note("match: list member" if kind.is_list else "match: property")
+            target = kind.item if kind.is_list else kind
+            seen = [item for value in _seen(rows, name) for item in _items(value)]
+            found.append(f"{name}: {self.constants.of_kind(target, seen)}")
+        return found
+
+    def fresh(self) -> str:
+        return self.names.pop()
+
+    def walk(self, scope: Scope, start: str) -> list[str]:
+        """A traversal from a variable in force, and perhaps a binding of its other end."""
+        rng, start_type = self.rng, scope.nodes[start]
+        edges = [
+            (edge, end)
+            for edge in self.graph.catalog.edge_types.values()
+            for end in ("from", "to")
+            if start_type == (edge.from_type if end == "from" else edge.to_type)
+        ]
+        if not edges:
+            return []
+        edge, end = rng.choice(edges)
+        other_type = edge.to_type if end == "from" else edge.from_type
+        one_type = edge.from_type == edge.to_type
+        other, is_new = self.other_end(scope, start, other_type)
+        undirected = one_type and self.chance(0.25)
+        left, right = (start, other) if end == "from" else (other, start)
+        if (undirected or not one_type) and self.chance(0.5):
+            left, right = right, left
+        self.note("walk: undirected" if undirected else f"walk: {end} the bound end")
+        word = f"<{_word(edge)}>" if undirected else _word(edge)
+        middle = self.edge_part(scope, edge, word)
+        clauses: list[str] = [_Walk(f"${left} {middle} ${right}")]
+        if is_new:
+            scope.bind(other, other_type)
+            if self.chance(0.3):
+                clauses.append(self.binding(scope, other_type, other))
+        return clauses
+
+    def other_end(self, scope: Scope, start: str, type_name: str) -> tuple[str, bool]:
+        """The variable at the other end, and whether it is new."""
+        known = [var for var, kind in scope.nodes.items() if kind == type_name]
+        roll = self.rng.random()
+        if roll < 0.15:
+            self.note("walk: anonymous end")
+            return "_", False
+        if known and roll < 0.28:
+            other = self.rng.choice(known)
+            self.note("walk: from a node to itself" if other == start else "walk: both ends bound")
+            return other, False
+        return self.fresh(), True
+
+    def edge_part(self, scope: Scope, edge: EdgeType, word: str) -> str:
+        """What stands between the ends."""
+        one_type = edge.from_type == edge.to_type
+        if self.chance(0.35 if one_type else 0.08):
+            low = self.rng.choice((1, 1, 2, 3))
+            high = low + self.rng.choice((0, 1, 1, 2))
+            self.note("walk: hops" if one_type else "walk: hops between two types")
+            return f"{word}{{{low},{high}}}"
+        if self.chance(0.04):
+            self.note("walk: anonymous edge")
+            return f"$_:{word}"
+        if self.chance(0.3):
+            var = self.fresh()
+            scope.edges[var] = edge.name
+            self.note("walk: edge variable")
+            return f"${var}:{word}"
+        return word
+
+    def filters(self, scope: Scope, count: int) -> list[str]:
+        found = [self.filter(list(self.columns(scope)), scope) for _ in range(count)]
+        return [each for each in found if each is not None]
+
+    def columns(self, scope: Scope) -> Iterator[Column]:
+        """Every property in force."""
+        catalog, graph = self.graph.catalog, self.graph
+        for var, type_name in scope.nodes.items():
+            for name, kind in _types(catalog.node_types[type_name]):
+                yield Column(f"${var}.{name}", kind, _seen(graph.nodes[type_name], name))
+        for var, type_name in scope.edges.items():
+            for name, kind in _types(catalog.edge_types[type_name]):
+                yield Column(f"${var}.{name}", kind, _seen(graph.edges[type_name], name))
+
+    def filter(self, columns: list[Column], scope: Scope) -> str | None:
+        """One filter on the columns, or None when the kind that was drawn has no operands."""
+        writers: list[tuple[int, Callable[[], str | None]]] = [
+            (8, lambda: self.with_constant(columns)),
+            (4, lambda: self.with_column(columns)),
+            (2, lambda: self.list_member(columns)),
+            (1, lambda: self.in_constant_list(columns)),
+            (2, lambda: self.text_part(columns)),
+            (2, lambda: self.ids(scope)),
+            (1, lambda: self.text_call(scope)),
+            (1, lambda: self.near(scope)),
+            (1, self.of_constants),
+        ]
+        choices = [writer for weight, writer in writers for _ in range(weight)]
+        return self.rng.choice(choices)()
+
+    def with_constant(self, columns: list[Column]) -> str | None:
+        column = self.pick(columns, lambda each: each.is_plain)
+        if column is None:
+            return None
+        op = self.rng.choice(_COMPARE)
+        constant = self.constants.of_kind(column.type, column.seen)
+        self.note(f"filter: {column.type.scalar} {op}")
+        if self.chance(0.2):
+            self.note("filter: constant on the left")
+            return f"{constant} {op} {column.text}"
+        return f"{column.text} {op} {constant}"
+
+    def with_column(self, columns: list[Column]) -> str | None:
+        left = self.pick(columns, lambda each: each.is_plain)
+        if left is None:
+            return None
+        right = self.pick(
+            columns,
+            lambda each: (
+                each.is_plain and each.text != left.text and each.type.is_compatible_with(left.type)
+            ),
+        )
+        if right is None:
+            return None
+        if left.type.scalar != right.type.scalar:
+            floats = left.type.scalar.is_float or right.type.scalar.is_float
+            self.note(f"filter: columns of two types, {'as floats' if floats else 'integers'}")
+        same = left.text.split(".")[0] == right.text.split(".")[0]
+        self.note(f"filter: columns of {'one variable' if same else 'two variables'}")
+        return f"{left.text} {self.rng.choice(_COMPARE)} {right.text}"
+
+    def list_member(self, columns: list[Column]) -> str | None:
+        items = self.pick(columns, lambda each: each.type.is_list)
+        if items is None:
+            return None
+        member = self.pick(
+            columns, lambda each: each.is_plain and each.type.is_compatible_with(items.type.item)
+        )
+        if member is not None and self.chance(0.3):
+            self.note("filter: a list contains a column")
+            return f"{items.text} contains {member.text}"
+        self.note("filter: a list contains a constant")
+        seen = [item for value in items.seen for item in _items(value)]
+        return f"{items.text} contains {self.constants.of_kind(items.type.item, seen)}"
+
+    def in_constant_list(self, columns: list[Column]) -> str | None:
+        column = self.pick(columns, lambda each: each.is_plain)
+        if column is None:
+            return None
+        self.note("filter: a constant list contains a column")
+        members = self.constants.members(column.type, column.seen)
+        return f"{members} contains {column.text}"
+
+    def text_part(self, columns: list[Column]) -> str | None:
+        column = self.pick(columns, lambda each: each.type.is_text)
+        if column is None:
+            return None
+        op = self.rng.choice(("contains", "starts_with"))
+        self.note(f"filter: {op} of a text")
+        other = self.pick(columns, lambda each: each.type.is_text and each.text != column.text)
+        if other is not None and self.chance(0.25):
+            return f"{column.text} {op} {other.text}"
+        whole = str(self.rng.choice([value for value in column.seen if value] or ["a"]))
+        at = 0 if op == "starts_with" else self.rng.randint(0, len(whole))
+        part = whole[at : at + self.rng.randint(0, 3)]
+        if self.chance(0.15):
+            self.note("filter: a constant text contains a column")
+            return f"{write_literal(whole + part)} {op} {column.text}"
+        if self.chance(0.2):
+            kind = PropType(scalar=Scalar.STRING, nullable=self.chance(0.5))
+            return f"{column.text} {op} {self.constants.declare(kind, part)}"
+        return f"{column.text} {op} {write_literal(part)}"
+
+    def ids(self, scope: Scope) -> str | None:
+        """Node variables compared by their ids, also those of two types."""
+        if not scope.nodes:
+            return None
+        self.note("filter: ids")
+        left, right = self.rng.choice(list(scope.nodes)), self.rng.choice(list(scope.nodes))
+        op = self.rng.choice(_COMPARE)
+        if left != right and self.chance(0.7):
+            return f"${left} {op} ${right}"
+        known = _seen(self.graph.nodes[scope.nodes[left]], "id")
+        if known and self.chance(0.2):
+            # With the variable on the left this would be a traversal.
+            return f"{write_literal(self.rng.choice(known))} starts_with ${left}"
+        kind = PropType(scalar=Scalar.STRING)
+        return f"${left} {op} {self.constants.of_kind(kind, known)}"
+
+    def text_call(self, scope: Scope) -> str | None:
+        call = self.text_predicate(scope)
+        if call is None or self.chance(0.6):
+            return call
+        self.note("search: compared with a Bool")
+        return f"{call} = {self.rng.choice(('true', 'false'))}"
+
+    def text_predicate(self, scope: Scope) -> str | None:
+        """A call of `search`, `match_text` or `fuzzy` on text of the vocabulary."""
+        fields = [each for each in self.node_columns(scope) if _has_vocabulary(each)]
+        if not fields:
+            return None
+        searched = self.rng.choice(fields)
+        name = self.rng.choice(("search", "match_text", "fuzzy"))
+        self.note(f"search: {name}")
+        query = phrase(self.rng)
+        if name != "fuzzy":
+            return f"{name}({searched.text}, {self.text_operand(query)})"
+        at = self.rng.randint(0, len(query))
+        query = (
+            query[:at] + self.rng.choice(("x", "", "oz")) + query[at + self.rng.choice((0, 1)) :]
+        )
+        edits = self.rng.choice(("", ", 0", ", 1", ", 2"))
+        return f"fuzzy({searched.text}, {self.text_operand(query)}{edits})"
+
+    def text_operand(self, query: str) -> str:
+        if self.chance(0.3):
+            return self.constants.declare(PropType(scalar=Scalar.STRING), query)
+        return write_literal(query)
+
+    def near(self, scope: Scope) -> str | None:
+        call = self.nearest(scope)
+        if call is None:
+            return None
+        self.note("search: nearest in a filter")
+        op = self.rng.choice(("<", ">", "<=", ">="))
+        return f"{call} {op} {self.rng.choice(_THRESHOLDS)}"
+
+    def nearest(self, scope: Scope, var: str | None = None) -> str | None:
+        """A call of `nearest`, on that variable if one is given."""
+        vectors = [
+            each
+            for each in self.node_columns(scope)
+            if each.type.scalar is Scalar.VECTOR
+            and (var is None or each.text.startswith(f"${var}."))
+        ]
+        if not vectors:
+            return None
+        return f"nearest({self.rng.choice(vectors).text}, {self.constants.query_vector()})"
+
+    def node_columns(self, scope: Scope) -> list[Column]:
+        return list(self.columns(Scope(scope.nodes)))
+
+    def of_constants(self) -> str:
+        """A comparison that no row takes part in; a null parameter makes it unknown."""
+        self.note("filter: constants only")
+        kind = PropType(scalar=Scalar.I64, nullable=True)
+        param = self.constants.declare(kind, self.rng.choice((0, 1, 2)))
+        return f"{param} {self.rng.choice(_COMPARE)} 1"
+
+    def negations(self, scope: Scope, depth: int) -> list[str]:
+        count = self.rng.choice((0, 0, 0, 1, 1, 2) if depth == 0 else (0, 0, 0, 1))
+        found = [self.negation(scope, depth) for _ in range(count)]
+        return [each for each in found if each is not None]
+
+    def negation(self, outer: Scope, depth: int) -> str | None:
+        """A negation that mentions an outer variable; its names are free again after it."""
+        names = list(self.names)
+        scope = outer.child()
+        writer = self.rng.choice(
+            (
+                *(self.negated_walk, self.negated_walk, self.negated_walk, self.negated_walk),
+                *(self.negated_filter, self.negated_join, self.negated_binding),
+            )
+        )
+        clauses = writer(scope)
+        if not clauses:
+            return None
+        if self.chance(0.3):
+            clauses += self.filters(scope, 1)
+        if depth < 2:
+            inner = self.negations(scope, depth + 1)
+            if inner:
+                self.note("negation: nested")
+            clauses += inner
+        self.names = names
+        return f"not {{ {' '.join(self.ordered(clauses))} }}"
+
+    def negated_walk(self, scope: Scope) -> list[str]:
+        self.note("negation: walk")
+        clauses = self.walk(scope, self.rng.choice(scope.outer))
+        if clauses and self.chance(0.4):
+            clauses += self.walk(scope, self.rng.choice(list(scope.nodes)))
+        if clauses and self.chance(0.3) and scope.own:
+            clauses += self.linked(scope, self.rng.choice(sorted(scope.own)))
+        return clauses
+
+    def negated_filter(self, scope: Scope) -> list[str]:
+        """Only filters, and all of them on outer variables."""
+        found = self.filters(scope, self.rng.choice((1, 1, 2)))
+        found = [each for each in found if any(f"${var}" in each for var in scope.nodes)]
+        if found:
+            self.note("negation: filter on an outer variable")
+        return found
+
+    def negated_join(self, scope: Scope) -> list[str]:
+        """An inner variable that a comparison ties to an outer one."""
+        clause = self.binding(scope, self.rng.choice(list(self.graph.nodes)))
+        (inner,) = scope.own
+        linked = self.linked(scope, inner)
+        if not linked:
+            return []
+        self.note("negation: join by a comparison")
+        return [clause, *linked]
+
+    def linked(self, scope: Scope, inner: str) -> list[str]:
+        """A comparison of an inner variable with an outer one."""
+        outer = self.rng.choice(scope.outer)
+        mine = [each for each in self.columns(scope) if each.text.startswith(f"${inner}.")]
+        theirs = [each for each in self.columns(scope) if each.text.startswith(f"${outer}.")]
+        left = self.pick(mine, lambda each: each.is_plain)
+        if left is None or self.chance(0.3):
+            return [f"${inner} {self.rng.choice(_COMPARE)} ${outer}"]
+        right = self.pick(
+            theirs, lambda each: each.is_plain and each.type.is_compatible_with(left.type)
+        )
+        if right is None:
+            return []
+        self.note("negation: compares inner and outer variables")
+        return [f"{left.text} {self.rng.choice(_COMPARE)} {right.text}"]
+
+    def negated_binding(self, scope: Scope) -> list[str]:
+        """The outer variable bound again, with property matches that the row must not have."""
+        var = self.rng.choice(scope.outer)
+        matches = self.matches(scope.nodes[var])
+        if not matches:
+            return []
+        self.note("negation: outer variable bound again")
+        return [f"${var}: {scope.nodes[var]} {{ {', '.join(matches)} }}"]
+
+    def pick(self, columns: list[Column], fits: Callable[[Column], bool]) -> Column | None:
+        fitting = [each for each in columns if fits(each)]
+        return self.rng.choice(fitting) if fitting else None
+
+
+def _word(edge: EdgeType) -> str:
+    return edge.name[0].lower() + edge.name[1:]
+
+
+def _types(item: NodeType | EdgeType) -> list[tuple[str, PropType]]:
+    return [(name, each.type) for name, each in item.properties.items()]
+
+
+def _seen(rows: Sequence[Entity], name: str) -> list[Any]:
+    return [row[name] for row in rows if row[name] is not None]
+
+
+def _items(value: object) -> list[object]:
+    """The items of a list, or the value that is none."""
+    return [item for item in value if item is not None] if isinstance(value, list) else [value]
+
+
+def _has_vocabulary(column: Column) -> bool:
+    return column.text.endswith(".words") or column.type.enum_values is not None

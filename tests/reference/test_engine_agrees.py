@@ -1,0 +1,47 @@
+"""The engine against the reference: generated graphs, generated queries, both ways to traverse."""
+
+from contextlib import ExitStack
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from tests.reference.agreement import Case, make_case
+from tests.reference.graphs import generate_graph
+from tests.reference.queries import Compiled
+from tests.reference.storing import quick, store
+
+from omnigraph import Graph
+
+_QUERIES_PER_GRAPH = 40
+_QUICK_GRAPHS = 50
+_ALL_GRAPHS = 500
+_SEEDS = [
+    *range(_QUICK_GRAPHS),
+    *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(_QUICK_GRAPHS, _ALL_GRAPHS)),
+]
+
+
+@pytest.mark.parametrize("seed", _SEEDS)
+def test_both_traversal_modes_answer_as_the_reference_does(seed: int, tmp_path: Path) -> None:
+    graph = generate_graph(seed)
+    store(graph, tmp_path / "g", commits=1 + seed % 3, churn=seed % 2 == 1, seed=seed).close()
+    with ExitStack() as opened:
+        modes = {
+            mode: opened.enter_context(
+                Graph.open(tmp_path / "g", mode="read_only", settings=quick(TRAVERSAL_MODE=mode))
+            )
+            for mode in ("indexed", "csr")
+        }
+        for query, compiled in Compiled().queries(graph, seed, _QUERIES_PER_GRAPH):
+            case = make_case(graph, seed, query, compiled)
+            for mode, handle in modes.items():
+                problem = case.difference(_answer(case, handle, mode))
+                assert problem is None, case.report(mode, problem)
+
+
+def _answer(case: Case, handle: Graph, mode: str) -> pa.Table:
+    try:
+        return handle.query(case.query.text, params=case.query.params).to_arrow()
+    except Exception as error:
+        error.add_note(case.report(mode, "the query failed"))
+        raise
