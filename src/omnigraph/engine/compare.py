@@ -18,6 +18,7 @@ from datafusion import functions as df
 
 from omnigraph.errors import InternalError
 from omnigraph.graph.arrays import is_given, mask_of, text_array
+from omnigraph.graph.pushdown import FLIPPED
 from omnigraph.lang import fit_literal
 from omnigraph.lang.arrow_schema import arrow_type
 from omnigraph.lang.ir import FilterOp
@@ -47,16 +48,6 @@ class Const:
 
 
 Operand: TypeAlias = Column | Const
-
-FLIPPED: Mapping[FilterOp, FilterOp] = {
-    FilterOp.EQ: FilterOp.EQ,
-    FilterOp.NE: FilterOp.NE,
-    FilterOp.LT: FilterOp.GT,
-    FilterOp.LE: FilterOp.GE,
-    FilterOp.GT: FilterOp.LT,
-    FilterOp.GE: FilterOp.LE,
-}
-"""The comparison with its sides exchanged."""
 
 _ARROW: Mapping[FilterOp, Callable[[Any, Any], Any]] = {
     # Any: the kernels take arrays and scalars of every type.

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from omnigraph.engine.ir_text import CALL_NAMES, expr_text, filter_text
 from omnigraph.engine.plan import Plan
-from omnigraph.engine.pushdown import can_push
 from omnigraph.engine.traversal import Choice, WalkShape, choose_mode
 from omnigraph.errors import InternalError
+from omnigraph.graph.pushdown import can_push
 from omnigraph.lang import ir, lint
 from omnigraph.lang.catalog import NodeType
 from omnigraph.lang.ir import FilterOp

@@ -11,8 +11,8 @@ from omnigraph.engine.bindings import Bindings, Bound
 from omnigraph.engine.entities import distinct
 from omnigraph.engine.nearest import find_nearest
 from omnigraph.engine.order import SortKey
-from omnigraph.engine.pushdown import constant_value
 from omnigraph.errors import InvalidArgument
+from omnigraph.graph.pushdown import constant_value
 from omnigraph.lang import ir
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from omnigraph.engine.bindings import Bindings, Bound
 from omnigraph.engine.entities import Entities
-from omnigraph.engine.pushdown import constant_value, push_filters
+from omnigraph.graph.pushdown import constant_value, push_filters
 from omnigraph.graph.topology import ABSENT, find_ids
 from omnigraph.lang import ir
 from omnigraph.lang.ir import FilterOp
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
     from omnigraph.engine.evaluate import Evaluator
     from omnigraph.engine.needs import Needs
-    from omnigraph.engine.pushdown import Pushed
     from omnigraph.engine.tables import QueryTable, QueryTables
     from omnigraph.graph.arrays import RowIds
+    from omnigraph.graph.pushdown import Pushed
 
 MANY_HITS = 16
 """Texts that match more than one row in this many are joined with a scan, not read one by one."""

@@ -14,10 +14,10 @@ import pyarrow as pa
 
 from omnigraph.engine.caches import KeptText
 from omnigraph.engine.fuzzy import fuzzy_matches
-from omnigraph.engine.pushdown import constant_value
 from omnigraph.engine.vectors import cosine_distances, query_vector
 from omnigraph.errors import InvalidArgument
 from omnigraph.graph.arrays import row_ids_of, text_array
+from omnigraph.graph.pushdown import constant_value
 from omnigraph.graph.topology import ABSENT
 from omnigraph.lang import ir
 from omnigraph.lang.search_calls import DEFAULT_MAX_EDITS

@@ -13,8 +13,8 @@ import numpy as np
 
 from omnigraph.engine.bindings import Bindings, Bound
 from omnigraph.engine.entities import Entities
-from omnigraph.engine.pushdown import constant_value
 from omnigraph.engine.search import TextHits
+from omnigraph.graph.pushdown import constant_value
 from omnigraph.lang import ir
 from omnigraph.lang.ir import FilterOp
 

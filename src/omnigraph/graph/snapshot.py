@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from omnigraph.errors import CommitNotFound, InvalidArgument, ManifestCorrupt, SnapshotReclaimed
 from omnigraph.graph.commit_graph import commit_on
+from omnigraph.graph.predicate_text import compile_predicate
 from omnigraph.graph.tables import ref_of
 from omnigraph.ids import MAIN_BRANCH_ID, BranchId
 from omnigraph.lang.suggest import nearest_names
@@ -107,20 +108,35 @@ class Snapshot:
         return tuple(sorted(found, key=_nodes_first))
 
     def scan(
-        self, type: str, *, columns: Sequence[str] | None = None, limit: int | None = None
+        self,
+        type: str,
+        *,
+        columns: Sequence[str] | None = None,
+        filter: str | None = None,
+        limit: int | None = None,
     ) -> pa.RecordBatchReader:
         """The rows of a type as Arrow batches; `columns` and their order as asked.
 
+        Args:
+            type: the type, as `Person`, `node:Link` or `edge:Link`.
+            columns: which columns; all but blobs without it.
+            filter: one predicate of the query language, as `age > 30`.
+            limit: at most this many rows.
+
         Raises:
             InvalidArgument: unknown type or column, or a negative limit.
+            QueryInvalid: the filter does not parse or check.
             SnapshotReclaimed: cleanup removed the version.
         """
         item = self.type(type)
+        predicate = None if filter is None else compile_predicate(self.catalog, item, filter)
         self._require_columns(item, columns)
         if limit is not None and limit < 0:
             raise InvalidArgument(f"limit must not be negative, it is {limit}", argument="limit")
         with self._reclaimed(item):
-            found = self._graph.tables.scan(self.handle(item), columns=columns, limit=limit)
+            found = self._graph.tables.scan(
+                self.handle(item), columns=columns, predicate=predicate, limit=limit
+            )
         return pa.RecordBatchReader.from_batches(found.schema, self._pulled(item, found))
 
     def entity(self, type: str, id: str) -> dict[str, Any] | None:

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from tests.unit.graph.graphs import (
     Opened,
@@ -22,6 +23,7 @@ from omnigraph.errors import (
     CommitNotFound,
     InvalidArgument,
     ManifestCorrupt,
+    QueryInvalid,
     SnapshotReclaimed,
 )
 from omnigraph.graph.commit_graph import Commit
@@ -246,3 +248,47 @@ def test_a_type_without_a_table_is_damage(graphs: Opened) -> None:
     with pytest.raises(ManifestCorrupt, match="Doc"):
         graph.snapshot().count("Doc")
     assert graph.snapshot(0).count("Doc") == 0
+
+
+@pytest.mark.parametrize(
+    ("type_name", "text", "expected"),
+    [
+        ("Person", "age > 30", ["c"]),
+        ("Person", "age <= 30.5", ["a", "b"]),
+        ("Person", "age != 20", ["b", "c"]),
+        ("Person", "age < 99999999999", ["a", "b", "c"]),
+        ("Person", "age > 99999999999", []),
+        ("Person", 'name = "b"', ["b"]),
+        ("Knows", 'from = "a"', ["e1", "e2"]),
+        ("Knows", 'to = "c"', ["e2"]),
+    ],
+)
+def test_a_scan_is_filtered_by_a_predicate_of_the_query_language(
+    graphs: Opened, type_name: str, text: str, expected: list[str]
+) -> None:
+    graph = graphs.init()
+    with graph.write() as write:
+        ages = pa.array([20, 30, 40, None], pa.int32())
+        write.append("Person", pa.table({"name": ["a", "b", "c", "d"], "age": ages}))
+        write.append("Knows", pa.table({"id": ["e1", "e2"], "src": ["a", "a"], "dst": ["b", "c"]}))
+        write.commit()
+    found = graph.snapshot().scan(type_name, columns=["id"], filter=text).read_all()
+    assert sorted(str(each) for each in found["id"]) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        ("age >", QueryInvalid),
+        ("nobody = 1", QueryInvalid),
+        ('age = "x"', QueryInvalid),
+        ("age > 1 delete Person where age > 2", InvalidArgument),
+        ("age > 1 } query more() { delete Person where age > 2", InvalidArgument),
+    ],
+)
+def test_a_filter_of_a_scan_is_exactly_one_predicate(
+    graphs: Opened, text: str, error: type[Exception]
+) -> None:
+    snapshot = graphs.init().snapshot()
+    with pytest.raises(error):
+        snapshot.scan("Person", filter=text)

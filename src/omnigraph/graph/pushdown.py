@@ -1,10 +1,11 @@
 """Filters that a table can evaluate: from the IR to structured predicates, values bound and fitted.
 
-What is not pushed is evaluated in memory by `compare`; both give the same rows.
+What is not pushed is evaluated by the executor in memory; both give the same rows.
 """
 
 from __future__ import annotations
 
+import operator
 import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from omnigraph.engine.compare import FLIPPED
+from omnigraph.errors import InternalError
 from omnigraph.lang import fit_literal, ir
 from omnigraph.lang.arrow_schema import arrow_type
 from omnigraph.lang.ir import FilterOp
@@ -20,10 +21,21 @@ from omnigraph.lang.literals import Compare as FittedCompare
 from omnigraph.lang.literals import Constant
 from omnigraph.lang.types import PropType, Scalar
 from omnigraph.lang.values import UnfitValue, to_f32
-from omnigraph.storage.predicates import And, Compare, CompareOp, IsNull, Not, Predicate
+from omnigraph.storage.predicates import And, Compare, CompareOp, IsNull, Not, Or, Predicate
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+
+FLIPPED: Mapping[FilterOp, FilterOp] = {
+    FilterOp.EQ: FilterOp.EQ,
+    FilterOp.NE: FilterOp.NE,
+    FilterOp.LT: FilterOp.GT,
+    FilterOp.LE: FilterOp.GE,
+    FilterOp.GT: FilterOp.LT,
+    FilterOp.GE: FilterOp.LE,
+}
+"""The comparison with its sides exchanged."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,14 +83,18 @@ def can_push(item: ir.Filter) -> bool:
             return True
         case _, (FilterOp.LIST_CONTAINS | FilterOp.STR_CONTAINS | FilterOp.STARTS_WITH), _:
             return False
-        case (ir.Prop(type=kind), op, ir.Param() | ir.Lit()) | (
-            ir.Param() | ir.Lit(),
-            op,
-            ir.Prop(type=kind),
-        ):
-            return kind.scalar is not Scalar.BOOL or op in (FilterOp.EQ, FilterOp.NE)
+        case (ir.Prop(), _, ir.Param() | ir.Lit()) | (ir.Param() | ir.Lit(), _, ir.Prop()):
+            return True
         case _:
             return False
+
+
+def predicate_of(item: ir.Pred, kind: PropType) -> Predicate:
+    """A predicate that names its property without a variable, its value a literal."""
+    found = _push(ir.Filter(ir.Prop("", item.property, kind), item.op, item.value), {})
+    if found is None:
+        raise InternalError(f"no table evaluates {item}")
+    return Or(()) if isinstance(found, _Never) else found
 
 
 def _push(item: ir.Filter, params: Mapping[str, object]) -> Predicate | _Never | None:
@@ -104,8 +120,8 @@ def _compare(prop: ir.Prop, op: FilterOp, value: object) -> Predicate | _Never |
     scalar = prop.type.scalar
     if value is None:
         return _NEVER
-    if scalar is Scalar.BOOL and op not in (FilterOp.EQ, FilterOp.NE):
-        return None
+    if scalar is Scalar.BOOL:
+        return _compare_bool(prop.property, op, is_true=bool(value))
     match fit_literal(scalar, op, value):
         case Constant(truth):
             return Not(IsNull(prop.property)) if truth else _NEVER
@@ -120,6 +136,24 @@ def _predicate(column: str, op: FilterOp, value: object, kind: Scalar) -> Predic
         value += 0.0  # Minus zero is another number for the table than zero.
     literal = pa.scalar(value, arrow_type(PropType(scalar=kind)))
     return Compare(column, CompareOp(op.value), literal)
+
+
+def _compare_bool(column: str, op: FilterOp, *, is_true: bool) -> Predicate | _Never:
+    """A comparison with false or true, of which false is the smaller, as an equality."""
+    passing = [each for each in (False, True) if _BOOL_COMPARES[op](each, is_true)]
+    if len(passing) != 1:
+        return Not(IsNull(column)) if passing else _NEVER
+    return _predicate(column, FilterOp.EQ, passing[0], Scalar.BOOL)
+
+
+_BOOL_COMPARES = {
+    FilterOp.EQ: operator.eq,
+    FilterOp.NE: operator.ne,
+    FilterOp.LT: operator.lt,
+    FilterOp.LE: operator.le,
+    FilterOp.GT: operator.gt,
+    FilterOp.GE: operator.ge,
+}
 
 
 def _compare_f32(column: str, op: FilterOp, value: float) -> Predicate | _Never:
