@@ -16,6 +16,7 @@ from omnigraph.errors import UsageError
 
 if TYPE_CHECKING:
     from omnigraph.api import Graph
+    from omnigraph.cli.row_style import RowStyle
     from omnigraph.cli.session import Session
     from omnigraph.settings import Settings
 
@@ -23,8 +24,8 @@ URI: Final = "URI"
 URI_OPTION: Final = "--uri"
 _SCHEME: Final = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]*)://")
 _WAYS: Final = (
-    "no graph is addressed; give its {name}, {store} URI, --profile NAME, or set defaults.store in "
-    "the operator config"
+    "no graph is addressed; give {own}{store} URI, --profile NAME, or set defaults.store in the "
+    "operator config"
 )
 
 
@@ -88,6 +89,20 @@ def find_write_target(session: Session, uri: str | None, *, name: str = URI) -> 
     return Target(uri=address, settings=settings, actor=config.actor if given is None else given)
 
 
+def find_query_target(session: Session) -> tuple[Target, RowStyle]:
+    """The graph to query, which no argument can name, and how its rows are printed.
+
+    Raises:
+        UsageError, SettingInvalid: as `find_target`.
+    """
+    settings = session.require_settings()
+    address = _given_address(session, None, None)
+    config = _read_config(session, settings)
+    if address is None:
+        address = _configured_address(session, config, settings, None)
+    return Target(uri=address, settings=settings), config.row_style
+
+
 def announce_write(session: Session, command: str, target: Target) -> None:
     """Say where a write goes before it goes there."""
     session.output.announce(f"omnigraph {command} → {target.uri} ({target.access})")
@@ -100,10 +115,10 @@ def _read_config(session: Session, settings: Settings) -> OperatorConfig:
     return config
 
 
-def _given_address(session: Session, uri: str | None, name: str) -> str | None:
+def _given_address(session: Session, uri: str | None, name: str | None) -> str | None:
     """The address on the command line, or None if there is none."""
     options = session.scope.given()
-    given = {name: uri} if uri is not None else {}
+    given = {name: uri} if uri is not None and name is not None else {}
     given |= {option: options[option] for option in (STORE, SERVER, CLUSTER) if option in options}
     if len(given) > 1:
         listed = " and ".join(f"{option} {value!r}" for option, value in given.items())
@@ -123,14 +138,15 @@ def _given_address(session: Session, uri: str | None, name: str) -> str | None:
 
 
 def _configured_address(
-    session: Session, config: OperatorConfig, settings: Settings, name: str
+    session: Session, config: OperatorConfig, settings: Settings, name: str | None
 ) -> str:
     profile = session.scope.profile or settings.client.profile
     if profile is not None:
         return _store_of(_profile(config, profile), f"profile {profile!r}")
     if config.defaults != Binding():
         return _store_of(config.defaults, "defaults of the operator config")
-    raise UsageError(_WAYS.format(name=name, store=STORE))
+    own = "" if name is None else f"its {name}, "
+    raise UsageError(_WAYS.format(own=own, store=STORE))
 
 
 def _profile(config: OperatorConfig, name: str) -> Binding:

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
+    from omnigraph.engine.plan import Plan
     from omnigraph.graph.commit_graph import Commit
     from omnigraph.graph.snapshot import Snapshot, SnapshotTable
 
@@ -44,6 +45,16 @@ def snapshot_body(snapshot: Snapshot, branch: str) -> dict[str, object]:
         "graph_manifest_version": snapshot.seq,
         "internal_schema_version": snapshot.internal_schema_version,
         "datasets": [_dataset_body(table) for table in snapshot.tables],
+    }
+
+
+def plan_body(plan: Plan) -> dict[str, object]:
+    """How a query runs, and what it reads."""
+    return {
+        "query_name": plan.query_name,
+        "target": plan.target.to_dict(),
+        "plan": plan.to_dict(),
+        "graph_commit_id": plan.graph_commit_id,
     }
 
 

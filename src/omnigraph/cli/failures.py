@@ -59,6 +59,11 @@ _DETAILS: Final[Mapping[str, tuple[str, Mapping[str, str]]]] = {
     "fenced": ("recovery_required", {"operation_id": "operation_id"}),
     "recovery_required": ("recovery_required", {"operation_id": "operation_id"}),
     "recovery_blocked": ("recovery_required", {"operation_id": "operation_id"}),
+    "resource_limit": (
+        "resource_limit",
+        {"resource": "resource", "limit": "limit", "actual": "actual"},
+    ),
+    "deadline_exceeded": ("deadline_exceeded", {"limit_ms": "timeout_ms"}),
 }
 """Code to the detail object of the contract, and its fields with the names they have in ours."""
 
@@ -76,8 +81,6 @@ _PLANNED_COMMANDS: Final = frozenset(
         "config",
         "diff",
         "embed",
-        "ensure-indices",
-        "explain",
         "export",
         "graphs",
         "ingest",
@@ -90,7 +93,6 @@ _PLANNED_COMMANDS: Final = frozenset(
         "policy",
         "profile",
         "queries",
-        "read",
         "repair",
         "run",
         "serve",

@@ -6,7 +6,7 @@ command; a command without a row cannot run.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
@@ -61,30 +61,38 @@ class CommandRule:
 
     kind: CommandClass
     takes: frozenset[str] = frozenset()
+    instead: str | None = None
+    """The command that a deprecated one gave way to."""
 
 
 _READ: Final = CommandRule(kind=CommandClass.ANY, takes=frozenset({STORE, SERVER, GRAPH, PROFILE}))
 _WRITE: Final = CommandRule(kind=CommandClass.ANY, takes=_READ.takes | {AS})
 _DIRECT: Final = CommandRule(kind=CommandClass.DIRECT, takes=frozenset({STORE, PROFILE}))
 _LINT: Final = CommandRule(kind=CommandClass.DIRECT, takes=_DIRECT.takes | {CLUSTER, GRAPH})
+_MAINTENANCE: Final = _LINT
 _LOCAL: Final = CommandRule(kind=CommandClass.LOCAL)
+_OLD_LINT: Final = replace(_LINT, instead="lint")
 
 RULES: Final[Mapping[str, CommandRule]] = {
     "init": CommandRule(kind=CommandClass.DIRECT),
     "snapshot": _READ,
+    "query": _READ,
+    "read": replace(_READ, instead="query"),
+    "explain": _READ,
     "branch create": _WRITE,
     "branch list": _READ,
     "branch delete": _WRITE,
     "commit list": _READ,
     "commit show": _READ,
+    "ensure-indices": _MAINTENANCE,
     "recovery list": _DIRECT,
     "schema show": _READ,
     "schema get": _READ,
     "schema plan": _DIRECT,
     "lint": _LINT,
     "check": _LINT,
-    "query lint": _LINT,
-    "query check": _LINT,
+    "query lint": _OLD_LINT,
+    "query check": _OLD_LINT,
     "version": _LOCAL,
     "doctor": _LOCAL,
 }
@@ -107,7 +115,7 @@ def refuse_unusable(command: str, scope: Scope) -> None:
 def _instead(command: str, option: str) -> str:
     rule = RULES[command]
     if option == AS:
-        if command == "init":
+        if command in ("init", "ensure-indices"):
             return "set operator.actor in the operator config instead"
         return "it writes nothing in anybody's name, leave the option out"
     if rule.kind is CommandClass.LOCAL:

@@ -1,13 +1,13 @@
 """`omnigraph lint`: check queries against a schema file, or against the schema of a graph."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from omnigraph.cli import exit_codes
 from omnigraph.cli.options import JsonOption, UriArgument
-from omnigraph.cli.session import Session, begin_command, session_of
+from omnigraph.cli.session import Session, begin_command
 from omnigraph.cli.source_files import read_source_file
 from omnigraph.errors import UsageError
 
@@ -24,19 +24,15 @@ Reports every query that would not run, and what looks like a mistake in those t
 with 1 if a query has an error, with 0 if there are only warnings.
 """
 
+DEPRECATED_FORMS: Final = ("query lint", "query check")
+"""Two words each: `query` on its own runs a query."""
+
 
 def register(app: typer.Typer) -> None:
-    """Add `lint`, its other name `check`, and the deprecated forms under `query`."""
-    query = typer.Typer(rich_markup_mode=None, help="Deprecated: use `omnigraph lint`.")
-    query.callback()(_warn_of_deprecated_form)
-    for parent, name, hidden in (
-        (app, "lint", False),
-        (app, "check", True),
-        (query, "lint", False),
-        (query, "check", False),
-    ):
-        parent.command(name, help=_HELP, hidden=hidden)(lint)
-    app.add_typer(query, name="query", hidden=True)
+    """Add `lint`, its other name `check`, and the deprecated forms."""
+    app.command("lint", help=_HELP)(lint)
+    for name in ("check", *DEPRECATED_FORMS):
+        app.command(name, help=_HELP, hidden=True)(lint)
 
 
 def lint(
@@ -92,8 +88,3 @@ def _graph_catalog(session: Session, uri: str | None) -> tuple["Catalog", dict[s
     target = find_target(session, uri, name="URI, --schema FILE")
     with target.open() as graph:
         return graph.schema.catalog, {"kind": "graph", "uri": target.uri}
-
-
-def _warn_of_deprecated_form(context: typer.Context) -> None:
-    form = f"omnigraph query {context.invoked_subcommand}"
-    session_of(context).output.warn(f"'{form}' is deprecated; use 'omnigraph lint'")

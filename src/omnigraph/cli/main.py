@@ -17,9 +17,12 @@ from omnigraph.cli import (
     branch,
     commit,
     doctor,
+    ensure_indices,
     exit_codes,
+    explain,
     init,
     lint,
+    query,
     recovery,
     schema,
     snapshot,
@@ -58,7 +61,10 @@ app = typer.Typer(
     context_settings=_CONTEXT_SETTINGS,
     rich_markup_mode=None,
 )
-for _group in (init, snapshot, branch, commit, schema, recovery, lint, version, doctor):
+for _group in (
+    *(init, query, explain, snapshot, branch, commit, schema),
+    *(ensure_indices, recovery, lint, version, doctor),
+):
     _group.register(app)
 
 server_app = typer.Typer(
@@ -186,7 +192,13 @@ def _hoist_global_options(arguments: Sequence[str]) -> list[str]:
             first.append(argument)
         else:
             rest.append(argument)
-    return first + rest
+    return first + _join_words(rest)
+
+
+def _join_words(arguments: list[str]) -> list[str]:
+    """A deprecated form of two words as one, which is how it is registered."""
+    form = " ".join(arguments[:2])
+    return [form, *arguments[2:]] if form in lint.DEPRECATED_FORMS else arguments
 
 
 def _run(

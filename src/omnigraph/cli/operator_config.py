@@ -1,4 +1,4 @@
-"""`config.yaml` of the operator: who acts, and where commands go that name no graph.
+"""`config.yaml` of the operator: who acts, where commands go that name no graph, how rows look.
 
 One person's file in the folder of `OMNIGRAPH_HOME`; no file means no defaults. It is checked as a
 whole when it is read: a value of the wrong shape and a scope that contradicts itself are errors
@@ -10,8 +10,10 @@ from __future__ import annotations
 import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from omnigraph.cli.row_style import RowStyle
 from omnigraph.errors import SettingInvalid
 
 if TYPE_CHECKING:
@@ -39,6 +41,8 @@ _NAMED_SECTIONS: Final[Mapping[str, Sequence[str]]] = {
 _SETTINGS: Final = ("spark", "pipeline")
 _KEYS: Final = (*_SECTIONS, *_NAMED_SECTIONS, *_SETTINGS)
 
+_Word = TypeVar("_Word", bound=StrEnum)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Binding:
@@ -56,6 +60,7 @@ class OperatorConfig:
     actor: str | None = None
     defaults: Binding = Binding()
     profiles: Mapping[str, Binding] = field(default_factory=dict)
+    row_style: RowStyle = field(default_factory=RowStyle)
     settings: Mapping[str, object] = field(default_factory=dict)
     """The sections `spark:` and `pipeline:`, as `load_settings` takes them."""
 
@@ -111,6 +116,7 @@ def _interpret(content: Section) -> OperatorConfig:
         actor=_text(sections["operator"], "actor", within="operator"),
         defaults=_defaults(sections["defaults"]),
         profiles={name: _profile(name, entry) for name, entry in named["profiles"].items()},
+        row_style=_row_style(sections["defaults"]),
         settings={name: content[name] for name in _SETTINGS if name in content},
         warnings=tuple(_unknown_keys(content, sections, named)),
     )
@@ -122,6 +128,38 @@ def _defaults(section: Section) -> Binding:
         if store is not None and value is not None:
             raise SettingInvalid(f"defaults has both store and {other}; keep one of them")
     return Binding(server=server, store=store)
+
+
+def _row_style(section: Section) -> RowStyle:
+    usual = RowStyle()
+    return RowStyle(
+        format=_one_of(section, "output", usual.format),
+        table_max_column_width=_width(section, usual.table_max_column_width),
+        table_cell_layout=_one_of(section, "table_cell_layout", usual.table_cell_layout),
+    )
+
+
+def _one_of(section: Section, key: str, default: _Word) -> _Word:
+    value = section.get(key)
+    words = type(default)
+    if value is None:
+        return default
+    if value not in list(words):
+        listed = ", ".join(words)
+        raise SettingInvalid(f"defaults.{key}: expected one of {listed}, not {value!r:.60}")
+    return words(value)
+
+
+def _width(section: Section, default: int) -> int:
+    value = section.get("table_max_column_width")
+    if value is None:
+        return default
+    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+        raise SettingInvalid(
+            "defaults.table_max_column_width: expected a number of terminal cells, at least 1, not "
+            f"{value!r:.60}"
+        )
+    return value
 
 
 def _profile(name: str, entry: Section) -> Binding:

@@ -9,7 +9,7 @@ until the command has succeeded.
 import json
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import IO
@@ -52,6 +52,14 @@ class Output:
     def write(self, text: str) -> None:
         """Write a result for people to standard output."""
         self._emit(text, to_stderr=False)
+
+    def write_lines(self, lines: Iterable[str]) -> None:
+        """Write lines for people; what a terminal would not print is escaped."""
+        self.write("\n".join(map(_printable, lines)))
+
+    def write_data(self, data: bytes) -> None:
+        """Write a result for programs to standard output as it is, its last line end included."""
+        typer.echo(data, nl=False)
 
     def write_json(self, value: JsonObject) -> None:
         """Write a result for programs to standard output."""

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 import typer
 
-from omnigraph.cli.global_options import Scope, refuse_unusable
+from omnigraph.cli.global_options import RULES, Scope, refuse_unusable
 from omnigraph.cli.output import Output
 from omnigraph.errors import SettingInvalid
 from omnigraph.settings import LogLevel, Settings, load_settings
@@ -63,13 +63,17 @@ def session_of(context: typer.Context) -> Session:
 
 
 def begin_command(context: typer.Context) -> Session:
-    """The session of a command that is about to run.
+    """The session of a command that is about to run; a deprecated one warns first.
 
     Raises:
         UsageError: a global option was given that this command cannot use.
     """
     session = session_of(context)
-    refuse_unusable(name_of(context), session.scope)
+    name = name_of(context)
+    instead = RULES[name].instead
+    if instead is not None:
+        session.output.warn(f"'omnigraph {name}' is deprecated; use 'omnigraph {instead}'")
+    refuse_unusable(name, session.scope)
     return session
 
 

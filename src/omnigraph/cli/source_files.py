@@ -1,30 +1,53 @@
-"""Reading the schema and query files that a command names."""
+"""Reading the schema, query and parameter files that a command names."""
 
+import sys
+from contextlib import nullcontext
 from pathlib import Path
+from typing import Final
 
 from omnigraph.errors import InvalidArgument
-from omnigraph.limits import MAX_SOURCE_BYTES
+from omnigraph.limits import MAX_REQUEST_BODY_BYTES, MAX_SOURCE_BYTES
+
+STDIN: Final = Path("-")
+"""Stands for standard input where a command allows it."""
 
 
-def read_source_file(path: Path, option: str) -> bytes:
+def read_source_file(path: Path, option: str, *, allows_stdin: bool = False) -> bytes:
     """The bytes of a source; `option` is the one that named it, for messages.
 
     Raises:
         InvalidArgument: nothing there, a folder, not readable, or larger than any source may be.
     """
+    remedy = "the limit of a source; split it into several files"
+    return _read_bounded(path, option, MAX_SOURCE_BYTES, remedy, allows_stdin=allows_stdin)
+
+
+def read_params_file(path: Path, option: str) -> bytes:
+    """The bytes of a file with parameters, or of standard input.
+
+    Raises:
+        InvalidArgument: as `read_source_file`, or larger than any request may be.
+    """
+    remedy = "the limit of a request; give fewer or smaller values"
+    return _read_bounded(path, option, MAX_REQUEST_BODY_BYTES, remedy, allows_stdin=True)
+
+
+def _read_bounded(
+    path: Path, option: str, limit_bytes: int, remedy: str, *, allows_stdin: bool
+) -> bytes:
     name = repr(str(path))
+    is_stdin = allows_stdin and path == STDIN and sys.stdin is not None
     try:
-        with path.open("rb") as file:
-            # The bound also holds for devices and pipes, which have no size to look at.
-            data = file.read(MAX_SOURCE_BYTES + 1)
+        # The bound also holds for devices and pipes, which have no size to look at.
+        with nullcontext(sys.stdin.buffer) if is_stdin else path.open("rb") as file:
+            data = file.read(limit_bytes + 1)
     except (OSError, ValueError) as error:
         raise InvalidArgument(
             f"{option} {name}: {_explain(error)}", option=option, path=str(path)
         ) from error
-    if len(data) > MAX_SOURCE_BYTES:
+    if len(data) > limit_bytes:
         raise InvalidArgument(
-            f"{option} {name}: larger than {MAX_SOURCE_BYTES:,} bytes, the limit of a source; "
-            "split it into several files",
+            f"{option} {name}: larger than {limit_bytes:,} bytes, {remedy}",
             option=option,
             path=str(path),
         )

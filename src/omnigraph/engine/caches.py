@@ -54,3 +54,4 @@ class EngineCaches:
         self.types.clear()
         self.texts.clear()
         self.vectors.clear()
+        self.alignments.clear()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -16,8 +17,11 @@ from omnigraph.engine.needs import analyse_needs
 from omnigraph.engine.projection import Projector
 from omnigraph.engine.scan import Scanner
 from omnigraph.engine.search import SearchCalls
+from omnigraph.engine.streamed_groups import grouped_scan
 from omnigraph.engine.tables import QueryTables
 from omnigraph.engine.top_texts import best_texts
+from omnigraph.engine.warming import TopologyWarmer
+from omnigraph.errors import InvalidArgument
 from omnigraph.graph.result import QueryResult
 from omnigraph.lang import bind_params, ir
 from omnigraph.lang.query_ast import NOW_PARAM
@@ -65,6 +69,7 @@ class Engine:
         self._clock = clock
         self._embedder = embedder
         self.caches = EngineCaches.of(settings)
+        self._warmer = TopologyWarmer(clock, settings.topology_cache_bytes)
         self._compiled = CompiledQueries()
 
     def query(self, request: QueryRequest) -> QueryResult:
@@ -104,7 +109,7 @@ class Engine:
         params = {**given, NOW_PARAM: self._clock.now_ms()}
         timeout_ms = self.settings.timeout_ms
         if request.timeout_s is not None:
-            timeout_ms = round(request.timeout_s * 1_000)
+            timeout_ms = _timeout_ms(request.timeout_s)
         budget = Budget(
             clock=self._clock,
             timeout_ms=timeout_ms,
@@ -122,11 +127,13 @@ class Engine:
             needs=analyse_needs(query),
             settings=self.settings,
             embedder=self._embedder,
+            warmer=self._warmer,
             observer=observer,
         )
 
     def close(self) -> None:
-        """Drop what was kept."""
+        """Drop what was kept, and end what is being built."""
+        self._warmer.close()
         self.caches.clear()
         self._embedder.close()
 
@@ -141,6 +148,7 @@ class QueryRun:
     needs: Needs
     settings: QuerySettings
     embedder: QueryEmbedder
+    warmer: TopologyWarmer
     observer: Observer | None = None
 
     def result(self) -> pa.Table:
@@ -162,6 +170,7 @@ class QueryRun:
                 settings=self.settings,
                 budget=budget,
                 needs=self.needs,
+                warmer=self.warmer,
             ),
             evaluator=evaluator,
             budget=budget,
@@ -170,6 +179,10 @@ class QueryRun:
         projector = Projector(query=self.query, evaluator=evaluator, budget=budget)
         if self.query.limit == 0:
             return projector.schema.empty_table()
+        if self.needs.is_aggregate:
+            streamed = grouped_scan(self.query, self.params, self.tables)
+            if streamed is not None:
+                return projector.streamed(streamed.columns())
         bindings = best_texts(self.query, self.params, self.tables, search)
         if bindings is None:
             bindings = matcher.run(self.query.ops)
@@ -187,3 +200,13 @@ class QueryRun:
                 return frozenset((var,))
             case _:
                 return frozenset()
+
+
+def _timeout_ms(timeout_s: float) -> int:
+    """A time in whole milliseconds, upwards: only zero means that there is no limit."""
+    if not 0 <= timeout_s < math.inf:
+        raise InvalidArgument(
+            f"timeout_s is a number of seconds, 0 for no limit, not {timeout_s!r}",
+            argument="timeout_s",
+        )
+    return math.ceil(timeout_s * 1_000)

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from omnigraph.engine.evaluate import Evaluator
     from omnigraph.engine.needs import Needs
     from omnigraph.engine.tables import QueryTable, QueryTables
+    from omnigraph.engine.warming import TopologyWarmer
     from omnigraph.graph.arrays import Ids, Mask, Numbers
     from omnigraph.graph.topology import Adjacency
     from omnigraph.lang import EdgeType, ir
@@ -48,6 +49,7 @@ class Expander:
     settings: QuerySettings
     budget: Budget
     needs: Needs
+    warmer: TopologyWarmer
 
     def expand(self, op: ir.Expand, bindings: Bindings) -> tuple[Bindings, Choice | None]:
         """The rows with the new variables bound, and how a walk was done."""
@@ -123,6 +125,9 @@ class Expander:
             for name in {edge.from_type, edge.to_type}:
                 self.tables.node(name).type_index()
             return edges.graph_index(is_same_type=is_same_type)
+        if choice.forced is None:
+            ends = [self.tables.node(edge.from_type), self.tables.node(edge.to_type)]
+            self.warmer.probed(edges, ends, hops, choice.indexed_cost)
         frontier = text_array(sources.read(["id"], used)["id"])
         found = _probe(edges, frontier, op.direction, hops)
         src, dst = text_array(found["src"]), text_array(found["dst"])

@@ -70,6 +70,23 @@ class Projector:
             ]
         )
 
+    def streamed(self, columns: Sequence[Values]) -> pa.Table:
+        """The result of an aggregate query whose columns are computed already."""
+        query = self.query
+        by_name = dict(zip((each.name for each in query.returns), columns, strict=True))
+        keys = [
+            SortKey(by_name[each.expr.name], each.descending)
+            for each in query.order
+            if isinstance(each.expr, ir.Alias)
+        ]
+        keys += [
+            SortKey(by_name[each.name])
+            for each in query.returns
+            if not isinstance(each.expr, ir.Agg)
+        ]
+        order = order_rows(keys, len(columns[0]), query.limit, self.budget)
+        return self._table([each.take(order) for each in columns])
+
     def _best_groups(self, found: Grouped) -> Grouped:
         """The groups that can be among the first, if an aggregate decides that."""
         if not self.query.order or self.query.limit is None:

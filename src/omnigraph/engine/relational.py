@@ -1,4 +1,4 @@
-"""Relational work that outgrows arrays of numbers: joins by value and large sorts, by DataFusion.
+"""Relational work that outgrows arrays of numbers: joins by value, large sorts, by DataFusion.
 
 Each call has a session of its own whose memory pool is the query's budget, with spilling to disk;
 what goes in and comes out are keys and row positions, never whole rows.
@@ -18,6 +18,8 @@ from omnigraph.errors import ResourceLimit
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from datafusion import DataFrame
+
     from omnigraph.engine.budget import Budget
     from omnigraph.graph.arrays import Numbers, Values
 
@@ -34,7 +36,7 @@ def join_rows(
     left: Sequence[Values], right: Sequence[Values], budget: Budget
 ) -> tuple[Numbers, Numbers]:
     """The positions of all pairs of rows whose keys are equal; null equals nothing."""
-    session = _session(budget)
+    session = open_session(budget)
     first = session.from_arrow(_keys(left, "l"))
     second = session.from_arrow(_keys(right, "r"))
     names = range(len(left))
@@ -45,14 +47,14 @@ def join_rows(
         how="inner",
     )
     # One more than may be held is enough to know.
-    found = _run(joined.select("l_at", "r_at").limit(budget.max_rows + 1), budget)
+    found = collect(joined.select("l_at", "r_at").limit(budget.max_rows + 1), budget)
     budget.require_rows(found.num_rows, "a join of two parts of the match")
     return found["l_at"].to_numpy(), found["r_at"].to_numpy()
 
 
 def sort_rows(keys: Sequence[SortColumn], budget: Budget) -> Numbers:
     """The positions of the rows in order; rows that are equal in every key come in any order."""
-    session = _session(budget)
+    session = open_session(budget)
     frame = session.from_arrow(_keys([each.values for each in keys], "k"))
     ordered = frame.sort(
         *(
@@ -62,10 +64,11 @@ def sort_rows(keys: Sequence[SortColumn], budget: Budget) -> Numbers:
             for number, key in enumerate(keys)
         )
     )
-    return _run(ordered.select("k_at"), budget)["k_at"].to_numpy()
+    return collect(ordered.select("k_at"), budget)["k_at"].to_numpy()
 
 
-def _session(budget: Budget) -> SessionContext:
+def open_session(budget: Budget) -> SessionContext:
+    """A session within the budget; it must live as long as its frames."""
     runtime = RuntimeEnvBuilder().with_disk_manager_os()
     runtime = runtime.with_fair_spill_pool(budget.memory_bytes)
     return SessionContext(SessionConfig(), runtime)
@@ -76,10 +79,15 @@ def _keys(columns: Sequence[Values], prefix: str) -> pa.Table:
     return pa.table({**named, f"{prefix}_at": pa.array(np.arange(len(columns[0])))})
 
 
-def _run(frame: object, budget: Budget) -> pa.Table:
+def collect(frame: DataFrame, budget: Budget) -> pa.Table:
+    """The rows of a frame.
+
+    Raises:
+        ResourceLimit: they take more memory than the query may use, spilling included.
+    """
     budget.check()
     try:
-        found: pa.Table = frame.to_arrow_table()  # type: ignore[attr-defined]  # a DataFrame
+        found = frame.to_arrow_table()
     except Exception as error:  # DataFusion raises a bare Exception
         if "Resources exhausted" in str(error):
             raise ResourceLimit(

@@ -56,6 +56,17 @@ class QueryTable:
     _scanned_at: RowNumbers | None = None
     _coverage: dict[tuple[str, str], float] | None = None
 
+    def with_budget(self, budget: Budget) -> QueryTable:
+        """The same table, read for somebody else."""
+        return QueryTable(
+            item=self.item,
+            handle=self.handle,
+            rows=self.rows,
+            store=self.store,
+            budget=budget,
+            caches=self.caches,
+        )
+
     @cached_property
     def version(self) -> TableVersion:
         """The key of this table in caches."""

@@ -7,7 +7,9 @@ from is named by whoever keeps them.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import threading
+from collections import OrderedDict
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -193,22 +195,31 @@ def _bisect(ids: Ids, wanted: bytes) -> int:
     return ABSENT
 
 
-@dataclass(slots=True)
-class Alignments:
-    """Which number an entity of a type index has at one end of a graph index, and back; kept."""
+_MOST_ALIGNMENTS = 16
 
-    _kept: dict[tuple[int, int], tuple[object, object, Numbers]] = field(default_factory=dict)
+
+class Alignments:
+    """Which number an entity has in another numbering; kept, and safe to share between threads."""
+
+    def __init__(self) -> None:
+        # The ids are held beside, so that no other array can have their identity meanwhile.
+        self._kept: OrderedDict[tuple[int, int], tuple[Ids, Ids, Numbers]] = OrderedDict()
+        self._lock = threading.Lock()
 
     def between(self, ids: Ids, other: Ids) -> Numbers:
         """For each of `ids` its position in `other`, or `ABSENT`."""
         key = id(ids), id(other)
-        found = self._kept.get(key)
+        with self._lock:
+            found = self._kept.get(key)
         if found is None:
-            while len(self._kept) >= _MOST_ALIGNMENTS:
-                self._kept.pop(next(iter(self._kept)), None)
             found = ids, other, find_ids(other, ids)
-            self._kept[key] = found
+            with self._lock:
+                self._kept[key] = found
+                while len(self._kept) > _MOST_ALIGNMENTS:
+                    self._kept.popitem(last=False)
         return found[2]
 
-
-_MOST_ALIGNMENTS = 16
+    def clear(self) -> None:
+        """Drop everything."""
+        with self._lock:
+            self._kept.clear()

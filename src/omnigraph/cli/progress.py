@@ -1,0 +1,86 @@
+"""A line that tells how far long work is: on a terminal only, and only when it takes long.
+
+It appears on standard error after a second and is wiped when the work ends, so that it never mixes
+with what is written before or after it. Where nobody looks, or nobody wants it, it does nothing.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from typing import TYPE_CHECKING, Final, Self
+
+from omnigraph.cli.output import ColorMode
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from types import TracebackType
+
+    from rich.progress import Progress, TaskID
+
+    from omnigraph.cli.output import Output
+
+DELAY_S: Final = 1.0
+
+
+class ProgressLine:
+    """Shows one stage of the work at a time; a context manager."""
+
+    def __init__(
+        self, output: Output, stages: Mapping[str, str], *, unit: str, delay_s: float = DELAY_S
+    ) -> None:
+        self._stages = stages
+        self._unit = unit
+        self._delay_s = delay_s
+        self._is_wanted = output.shows_progress and sys.stderr is not None and sys.stderr.isatty()
+        self._has_color = output.allows_color and output.color is not ColorMode.NEVER
+        self._lock = threading.Lock()
+        self._text = "opening the graph"
+        self._timer: threading.Timer | None = None
+        self._shown: tuple[Progress, TaskID] | None = None
+
+    def __enter__(self) -> Self:
+        if self._is_wanted:
+            self._timer = threading.Timer(self._delay_s, self._show)
+            self._timer.daemon = True
+            self._timer.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        with self._lock:
+            self._is_wanted = False
+            if self._shown is not None:
+                self._shown[0].stop()
+
+    def tell(self, stage: str, done: int, total: int) -> None:
+        """How much of a stage is done."""
+        with self._lock:
+            self._text = f"{self._stages.get(stage, stage)}: {done} of {total} {self._unit}"
+            if self._shown is not None:
+                line, task = self._shown
+                line.update(task, description=self._text)
+
+    def _show(self) -> None:
+        from rich.console import Console
+        from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+        with self._lock:
+            if not self._is_wanted:
+                return
+            line = Progress(
+                SpinnerColumn(),
+                TextColumn("{task.description}", markup=False),
+                TimeElapsedColumn(),
+                console=Console(stderr=True, no_color=not self._has_color, highlight=False),
+                transient=True,
+                redirect_stdout=False,
+            )
+            self._shown = line, line.add_task(self._text)
+            line.start()

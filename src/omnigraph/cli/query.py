@@ -1,0 +1,87 @@
+"""`omnigraph query`: run a read query and print its rows."""
+
+from typing import Annotated, Final
+
+import typer
+
+from omnigraph.cli import exit_codes
+from omnigraph.cli.options import JsonOption
+from omnigraph.cli.query_input import (
+    EngineOption,
+    NameArgument,
+    ParamsFileOption,
+    ParamsOption,
+    QueryFileOption,
+    QueryOptions,
+    QueryTextOption,
+    ReadBranchOption,
+    SnapshotOption,
+    TimeoutOption,
+)
+from omnigraph.cli.row_style import RowFormat
+from omnigraph.cli.session import begin_command
+
+_HELP: Final = """Run a read query and print its rows.
+
+\b
+Example:
+  omnigraph query topic_overview --store papers.omni --query examples/papers/queries.gq
+
+The whole query reads one state of the graph: the head of a branch, or a commit. It writes nothing.
+"""
+
+
+def register(app: typer.Typer) -> None:
+    """Add `query` and its deprecated name `read`."""
+    app.command("query", help=_HELP)(query)
+    app.command("read", help=_HELP, hidden=True)(query)
+
+
+def query(
+    context: typer.Context,
+    name: NameArgument = None,
+    *,
+    file: QueryFileOption = None,
+    text: QueryTextOption = None,
+    params: ParamsOption = None,
+    params_file: ParamsFileOption = None,
+    branch: ReadBranchOption = None,
+    snapshot: SnapshotOption = None,
+    form: Annotated[
+        RowFormat | None,
+        typer.Option(
+            "--format",
+            metavar="|".join(RowFormat),
+            help="How rows are printed. Without it defaults.output of the operator config, then "
+            "table.",
+        ),
+    ] = None,
+    engine: EngineOption = None,
+    timeout: TimeoutOption = None,
+    as_json: JsonOption = False,
+) -> int:
+    """Print the rows of a query."""
+    session = begin_command(context)
+    options = QueryOptions(
+        name=name,
+        file=file,
+        text=text,
+        params=params,
+        params_file=params_file,
+        branch=branch,
+        snapshot=snapshot,
+        engine=engine,
+        timeout_s=timeout,
+    )
+
+    from omnigraph.cli.addressing import find_query_target
+
+    target, style = find_query_target(session)
+    given = options.read()
+    executor = options.executor(target)
+    with options.apply(target).open() as graph, given.placed():
+        result = graph.query(
+            given.source, name, given.params, branch=branch, snapshot=snapshot, executor=executor
+        )
+    style.write(result, style.choose_format(form, as_json=as_json), session.output)
+    return exit_codes.OK

@@ -1,0 +1,255 @@
+"""What the commands on a query are given: the query, its parameters, the state to read, the lane.
+
+The query is text that the caller brings, in a file or on the command line. Parameters are one JSON
+object, read strictly: a member that comes twice is refused, an integer keeps every digit.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final, Literal, NoReturn
+
+import typer
+
+from omnigraph.cli.source_files import STDIN, read_params_file, read_source_file
+from omnigraph.errors import InvalidArgument, QueryInvalid, UsageError
+from omnigraph.settings import Engine
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from omnigraph.cli.addressing import Target
+
+    Executor = Literal["auto", "local", "spark"]
+
+NameArgument = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="[NAME]",
+        show_default=False,
+        help="Which query of the source; may be left out when it has one.",
+    ),
+]
+QueryFileOption = Annotated[
+    Path | None,
+    typer.Option("--query", metavar="FILE", help="The .gq file; - is standard input."),
+]
+QueryTextOption = Annotated[
+    str | None, typer.Option("-e", metavar="GQ", help="The query itself, instead of a file.")
+]
+ParamsOption = Annotated[
+    str | None,
+    typer.Option(metavar="JSON", help="The parameters: an object of names and values."),
+]
+ParamsFileOption = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="A file with the parameters; - is standard input."),
+]
+ReadBranchOption = Annotated[
+    str | None,
+    typer.Option(metavar="NAME", help="Read the head of this branch; main without it."),
+]
+SnapshotOption = Annotated[
+    str | None,
+    typer.Option(metavar="COMMIT", help="Read the graph as it was at a commit, by its id."),
+]
+EngineOption = Annotated[
+    Engine | None,
+    typer.Option(
+        metavar="|".join(Engine),
+        help="Where it runs; spark is not in this version. Without it OMNIGRAPH_ENGINE, then auto.",
+    ),
+]
+TimeoutOption = Annotated[
+    float | None,
+    typer.Option(
+        metavar="SECONDS",
+        help="The longest it may run; 0 is no limit. Without it OMNIGRAPH_QUERY_TIMEOUT_MS.",
+    ),
+]
+
+_SHORTEST_TIMEOUT_S: Final = 0.001
+_PLACE_WITHOUT_FILE: Final = re.compile(r"^( *)--> <source>:", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueryOptions:
+    """The options as they were given, checked against each other before anything is read.
+
+    Raises:
+        UsageError: two options exclude each other, or the timeout is no time.
+    """
+
+    name: str | None
+    file: Path | None
+    text: str | None
+    params: str | None
+    params_file: Path | None
+    branch: str | None
+    snapshot: str | None
+    engine: Engine | None
+    timeout_s: float | None
+
+    def __post_init__(self) -> None:
+        for first, second, both in (
+            ("--query", "-e", (self.file, self.text)),
+            ("--params", "--params-file", (self.params, self.params_file)),
+            ("--branch", "--snapshot", (self.branch, self.snapshot)),
+        ):
+            if None not in both:
+                raise UsageError(f"both {first} and {second} are given; give one of them")
+        if self.file == self.params_file == STDIN:
+            raise UsageError(
+                "--query and --params-file cannot both be standard input; name a file for one"
+            )
+        if self.timeout_s is not None:
+            _require_timeout(self.timeout_s)
+
+    def read(self) -> QueryInput:
+        """The query and its parameters.
+
+        Raises:
+            UsageError: there is no query, or `--params` is no JSON object.
+            InvalidArgument: a file cannot be read, or that of the parameters is no JSON object.
+        """
+        source, path = self._read_source()
+        return QueryInput(source=source, path=path, params=self._read_params())
+
+    def apply(self, target: Target) -> Target:
+        """The target with the timeout of the option, if it is given."""
+        if self.timeout_s is None:
+            return target
+        queries = replace(target.settings.queries, timeout_ms=round(self.timeout_s * 1_000))
+        return replace(target, settings=replace(target.settings, queries=queries))
+
+    def executor(self, target: Target) -> Executor:
+        """The lane that is asked for.
+
+        Raises:
+            InvalidArgument: the environment asks for one that this version does not have.
+        """
+        if self.engine is None and target.settings.spark.engine is Engine.SPARK:
+            raise InvalidArgument(
+                "OMNIGRAPH_ENGINE is 'spark', and queries cannot run on Spark in this version; "
+                "give --engine local",
+                argument="executor",
+            )
+        chosen = target.settings.spark.engine if self.engine is None else self.engine
+        return chosen.value
+
+    def _read_source(self) -> tuple[str, str | None]:
+        if self.text is not None:
+            return self.text, None
+        if self.file is not None:
+            data = read_source_file(self.file, "--query", allows_stdin=True)
+            # What is no UTF-8 goes on as it is: the language reports it with its place.
+            return data.decode(errors="surrogateescape"), _shown(self.file)
+        if self.name is None:
+            raise UsageError("no query is given; give --query FILE or -e GQ")
+        raise UsageError(
+            f"{self.name!r} without a source names a stored query, and stored queries live on a "
+            "server, not in a store; give --query FILE or -e GQ"
+        )
+
+    def _read_params(self) -> dict[str, object] | None:
+        if self.params is not None:
+            try:
+                return parse_params(self.params)
+            except ValueError as error:
+                raise UsageError(f"--params {error}") from error
+        if self.params_file is None:
+            return None
+        try:
+            return parse_params(read_params_file(self.params_file, "--params-file"))
+        except ValueError as error:
+            raise InvalidArgument(
+                f"--params-file {_shown(self.params_file)!r} {error}", path=str(self.params_file)
+            ) from error
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueryInput:
+    """A query and its parameters; `path` is where the text comes from, for messages."""
+
+    source: str
+    path: str | None
+    params: dict[str, object] | None
+
+    @contextmanager
+    def placed(self) -> Iterator[None]:
+        """Give errors of the query the name of its file, beside the line and the column.
+
+        Raises:
+            QueryInvalid: as it was raised inside, with the path.
+        """
+        try:
+            yield
+        except QueryInvalid as error:
+            if self.path is None:
+                raise
+            place = f"--> {self.path}:"
+            message = _PLACE_WITHOUT_FILE.sub(lambda found: f"{found[1]}{place}", error.message)
+            raise QueryInvalid(message, **(error.details | {"path": self.path})) from error
+
+
+def parse_params(text: str | bytes) -> dict[str, object]:
+    """The object that a JSON text holds.
+
+    Raises:
+        ValueError: the text is something else; the message says what is wrong and goes on after
+            the name of the option.
+    """
+    try:
+        value = json.loads(
+            text.decode("utf-8-sig") if isinstance(text, bytes) else text,
+            object_pairs_hook=_members,
+            parse_int=_integer,
+            parse_constant=_refuse_constant,
+        )
+    except UnicodeDecodeError as error:
+        raise ValueError(f"is not UTF-8 (byte {error.start}); save it as UTF-8") from error
+    except json.JSONDecodeError as error:
+        place = f"line {error.lineno}, column {error.colno}"
+        raise ValueError(f"is not JSON: {error.msg} at {place}") from error
+    except RecursionError as error:
+        raise ValueError("is nested too deeply; no parameter is") from error
+    if not isinstance(value, dict):
+        raise ValueError('is not an object of names and values; write it as {"name": value}')
+    return value
+
+
+def _members(pairs: Sequence[tuple[str, object]]) -> dict[str, object]:
+    members = dict(pairs)
+    if len(members) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"has {twice!r} twice; give each name once")
+    return members
+
+
+def _integer(digits: str) -> int:
+    try:
+        return int(digits)
+    except ValueError as error:  # more digits than the interpreter converts
+        raise ValueError(f"has a number of {len(digits):,} digits, which no type holds") from error
+
+
+def _refuse_constant(word: str) -> NoReturn:
+    raise ValueError(f"is not JSON: it has no number {word}")
+
+
+def _require_timeout(timeout_s: float) -> None:
+    if not math.isfinite(timeout_s) or (timeout_s and timeout_s < _SHORTEST_TIMEOUT_S):
+        raise UsageError(
+            f"--timeout {timeout_s:g} is no time; give seconds, at least {_SHORTEST_TIMEOUT_S}, or "
+            "0 for no limit"
+        )
+
+
+def _shown(path: Path) -> str:
+    return "<stdin>" if path == STDIN else str(path)

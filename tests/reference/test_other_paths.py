@@ -1,0 +1,48 @@
+"""Small graphs take the short ways; here thresholds are moved so that the long ones are taken."""
+
+from pathlib import Path
+
+import pytest
+from tests.reference.agreement import make_case
+from tests.reference.graphs import generate_graph
+from tests.reference.queries import Compiled
+from tests.reference.storing import quick, store
+
+from omnigraph import Graph
+from omnigraph.engine import expand, order, scan, streamed_groups, tables, walk
+from omnigraph.graph import topology
+
+_QUERIES = 40
+_PATHS: dict[str, dict[tuple[object, str], int]] = {
+    "streamed groups": {(streamed_groups, "LARGE_SCAN"): 0},
+    "sorts by DataFusion": {(order, "SORT_IN_DATAFUSION"): 0},
+    "best rows first": {(order, "TOP_OF"): 1},
+    "whole numberings": {
+        (expand, "FEW_IDS"): 0,
+        (topology, "FEW"): 0,
+        (tables, "SCAN_INSTEAD_OF_TAKE"): 0,
+    },
+    "whole columns": {(tables, "SCAN_INSTEAD_OF_TAKE"): 1_000_000},
+    "one walker at a time": {(walk, "VISITED_CELLS"): 1},
+    "texts beside a scan": {(scan, "MANY_HITS"): 1_000_000},
+}
+
+
+@pytest.mark.parametrize("path", _PATHS)
+@pytest.mark.parametrize("seed", [1000, 1001])
+def test_every_way_answers_as_the_reference_does(
+    path: str, seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for (module, name), value in _PATHS[path].items():
+        assert hasattr(module, name)
+        monkeypatch.setattr(module, name, value)
+    graph = generate_graph(seed)
+    store(graph, tmp_path / "g", commits=2, churn=True, seed=seed).close()
+    mode = "csr" if path in ("whole numberings", "one walker at a time") else "indexed"
+    settings = quick(TRAVERSAL_MODE=mode)
+    with Graph.open(tmp_path / "g", mode="read_only", settings=settings) as opened:
+        for query, compiled in Compiled().queries(graph, seed, _QUERIES):
+            case = make_case(graph, seed, query, compiled)
+            answer = opened.query(query.text, params=query.params).to_arrow()
+            problem = case.difference(answer)
+            assert problem is None, case.report(path, problem)

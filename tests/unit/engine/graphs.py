@@ -1,0 +1,154 @@
+"""Graphs on local folders, and short ways to fill and ask them."""
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import pyarrow as pa
+
+from omnigraph import Graph
+from omnigraph.embedding import Embedder
+from omnigraph.graph.intent import SidecarKind
+from omnigraph.graph.tables import ref_of
+from omnigraph.graph.write_txn import PreparedWrite, WriteRequest, WriteTxn
+from omnigraph.ids import MAIN_BRANCH, BranchName
+from omnigraph.lang import EdgeType, NodeType
+from omnigraph.settings import Settings, load_settings
+
+Row = Mapping[str, Any]  # Any: a property of any type
+
+
+class Opened:
+    """Opens graphs and closes all of them."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._opened: list[Graph] = []
+
+    def init(self, schema: str, *, embedder: Embedder | None = None, **env: str) -> Graph:
+        """A new graph."""
+        path = self._root / f"g{len(self._opened)}"
+        graph = Graph.init(path, schema=schema, embedder=embedder, settings=quick(**env))
+        self._opened.append(graph)
+        return graph
+
+    def again(self, graph: Graph, *, embedder: Embedder | None = None, **env: str) -> Graph:
+        """One more handle on a graph, with settings of its own."""
+        path = self._root / f"g{self._opened.index(graph)}"
+        other = Graph.open(path, embedder=embedder, settings=quick(**env))
+        self._opened.append(other)
+        return other
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        for each in self._opened:
+            each.close()
+
+
+def quick(**env: str) -> Settings:
+    """Settings without syncs; variables by their names without the prefix."""
+    given = {f"OMNIGRAPH_{name}": value for name, value in env.items()}
+    return load_settings({"OMNIGRAPH_DURABILITY": "process"} | given)
+
+
+def fill(graph: Graph, *, branch: str = MAIN_BRANCH, **rows: Iterable[Row]) -> str:
+    """Append rows of some types in one commit; its id."""
+    return _write(graph, "append", branch, rows)
+
+
+def put(graph: Graph, *, branch: str = MAIN_BRANCH, **rows: Iterable[Row]) -> str:
+    """Replace or add rows of some types in one commit; its id."""
+    return _write(graph, "upsert", branch, rows)
+
+
+def remove(graph: Graph, *, branch: str = MAIN_BRANCH, **ids: Iterable[str]) -> str:
+    """Delete entities of some types in one commit; its id."""
+    with graph.write(branch) as writer:
+        for name, each in ids.items():
+            writer.delete(name, each)
+        commit = writer.commit()
+    assert commit is not None
+    return commit.graph_commit_id
+
+
+def _write(graph: Graph, how: str, branch: str, rows: Mapping[str, Iterable[Row]]) -> str:
+    with graph.write(branch) as writer:
+        for name, each in rows.items():
+            getattr(writer, how)(name, arrow(graph, name, each, branch))
+        commit = writer.commit()
+    assert commit is not None
+    return commit.graph_commit_id
+
+
+def arrow(graph: Graph, name: str, rows: Iterable[Row], branch: str = MAIN_BRANCH) -> pa.Table:
+    """Rows of a type; a keyed node needs no id, an edge gets one from its ends."""
+    item = graph.snapshot(branch=branch).type(name)
+    fields = [each for each in item.arrow_schema if each.name != "id" or _gives_id(item)]
+    listed = [
+        {"id": f"{row['src']}-{row['dst']}-{at}", **row}
+        if isinstance(item, EdgeType)
+        else dict(row)
+        for at, row in enumerate(rows)
+    ]
+    return pa.Table.from_pylist(listed, pa.schema(fields))
+
+
+def _gives_id(item: NodeType | EdgeType) -> bool:
+    return isinstance(item, EdgeType) or item.key is None
+
+
+def index(graph: Graph, branch: str = MAIN_BRANCH) -> None:
+    """Every declared index covers every row."""
+    graph.maintenance.ensure_indices(branch=branch)
+
+
+def compact(graph: Graph, name: str, branch: str = MAIN_BRANCH) -> None:
+    """The fragments of a table joined, through the commit protocol."""
+    coordinator = graph._graph
+    item = graph.snapshot(branch=branch).type(name)
+    request = WriteRequest(
+        kind=SidecarKind.OPTIMIZE,
+        branch=BranchName(branch),
+        branch_id=coordinator.branch_id(branch),
+    )
+
+    def prepare(txn: WriteTxn) -> PreparedWrite:
+        base = txn.writable(ref_of(item))
+        staged = txn.store.stage_compaction(base, txn.stamp)
+        return PreparedWrite(staged=() if staged.is_noop else (staged,))
+
+    coordinator.protocol.run(request, prepare)
+
+
+def ask(
+    graph: Graph,
+    match: str,
+    returns: str,
+    *,
+    params: Mapping[str, object] | None = None,
+    declared: str = "",
+    tail: str = "",
+    branch: str | None = None,
+    snapshot: str | None = None,
+) -> list[tuple[Any, ...]]:
+    """The rows of a query that is put together of its parts."""
+    source = f"query q({declared}) {{ match {{ {match} }} return {{ {returns} }} {tail} }}"
+    return rows_of(graph.query(source, params=params, branch=branch, snapshot=snapshot).to_arrow())
+
+
+def first_of(rows: Iterable[tuple[Any, ...]]) -> list[Any]:
+    """The first column."""
+    return [row[0] for row in rows]
+
+
+def rows_of(table: pa.Table) -> list[tuple[Any, ...]]:
+    """A table as tuples."""
+    return list(zip(*(column.to_pylist() for column in table.columns), strict=True))
