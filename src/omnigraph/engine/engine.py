@@ -1,4 +1,4 @@
-"""`Engine`: runs read queries of one open graph, each on one snapshot, from many threads."""
+"""`Engine`: runs the queries of one open graph, each on one snapshot, from many threads."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from omnigraph.engine.compiled import CompiledQueries
 from omnigraph.engine.evaluate import Evaluator
 from omnigraph.engine.expand import Expander
 from omnigraph.engine.match import Matcher
+from omnigraph.engine.mutations import MutationRun
 from omnigraph.engine.nearest import is_exact
 from omnigraph.engine.needs import analyse_needs
 from omnigraph.engine.projection import Projector
@@ -23,8 +24,10 @@ from omnigraph.engine.top_texts import best_texts
 from omnigraph.engine.warming import TopologyWarmer
 from omnigraph.errors import InvalidArgument
 from omnigraph.graph.result import QueryResult
+from omnigraph.graph.snapshot import reclaimed
 from omnigraph.lang import bind_params, ir
 from omnigraph.lang.query_ast import NOW_PARAM
+from omnigraph.storage.signals import ObjectMissing
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -34,9 +37,12 @@ if TYPE_CHECKING:
     from omnigraph.clock import Clock
     from omnigraph.engine.budget import CancelToken
     from omnigraph.engine.match import Observer
+    from omnigraph.engine.mutations import MutationRequest
     from omnigraph.engine.needs import Needs
     from omnigraph.engine.query_vectors import QueryEmbedder
     from omnigraph.engine.tables import QueryTable
+    from omnigraph.graph.coordinator import GraphCoordinator
+    from omnigraph.graph.mutation_result import MutationResult
     from omnigraph.graph.result import QueryTarget
     from omnigraph.graph.snapshot import Snapshot
     from omnigraph.lang import CompiledQuery
@@ -107,16 +113,7 @@ class Engine:
         observer: Observer | None,
     ) -> QueryRun:
         params = {**given, NOW_PARAM: self._clock.now_ms()}
-        timeout_ms = self.settings.timeout_ms
-        if request.timeout_s is not None:
-            timeout_ms = _timeout_ms(request.timeout_s)
-        budget = Budget(
-            clock=self._clock,
-            timeout_ms=timeout_ms,
-            max_rows=self.settings.max_binding_rows,
-            memory_bytes=self.settings.memory_bytes,
-            token=request.token,
-        )
+        budget = self._budget(request.timeout_s, request.token)
         tables = QueryTables(
             snapshot=request.snapshot, store=self._store, budget=budget, caches=self.caches
         )
@@ -129,6 +126,29 @@ class Engine:
             embedder=self._embedder,
             warmer=self._warmer,
             observer=observer,
+        )
+
+    def mutate(
+        self, graph: GraphCoordinator, request: MutationRequest, timeout_s: float | None
+    ) -> MutationResult:
+        """Run a mutation as one commit; a time limit ends it only before its first effect."""
+        return MutationRun(
+            graph=graph,
+            compiled=self._compiled,
+            embedder=self._embedder,
+            request=request,
+            budget=self._budget(timeout_s, None),
+            now_ms=self._clock.now_ms(),
+        ).result()
+
+    def _budget(self, timeout_s: float | None, token: CancelToken | None) -> Budget:
+        timeout_ms = self.settings.timeout_ms if timeout_s is None else _timeout_ms(timeout_s)
+        return Budget(
+            clock=self._clock,
+            timeout_ms=timeout_ms,
+            max_rows=self.settings.max_binding_rows,
+            memory_bytes=self.settings.memory_bytes,
+            token=token,
         )
 
     def close(self) -> None:
@@ -152,7 +172,17 @@ class QueryRun:
     observer: Observer | None = None
 
     def result(self) -> pa.Table:
-        """The rows of the result."""
+        """The rows of the result.
+
+        Raises:
+            SnapshotReclaimed: cleanup removed files while they were read.
+        """
+        try:
+            return self._result()
+        except ObjectMissing as error:
+            raise reclaimed(self.tables.snapshot) from error
+
+    def _result(self) -> pa.Table:
         budget = self.tables.budget
         search = SearchCalls(params=self.params, embed=self.embedder.embed)
         evaluator = Evaluator(params=self.params, search=search, settings=self.settings)

@@ -173,12 +173,7 @@ class Snapshot:
         try:
             yield
         except ObjectMissing as error:
-            raise SnapshotReclaimed(
-                f"the version of {item.name} at commit {self.graph_commit_id} is gone: cleanup"
-                " removed it, or its branch was deleted; read a newer commit of a live branch",
-                graph_commit_id=self.graph_commit_id,
-                type=item.name,
-            ) from error
+            raise reclaimed(self, item.name) from error
 
     def _pin(self, item: NodeType | EdgeType) -> PinRow:
         ref: TableRef = ref_of(item)
@@ -225,6 +220,17 @@ class Snapshot:
                 type=item.name,
                 column=unknown[0],
             )
+
+
+def reclaimed(snapshot: Snapshot, type_name: str | None = None) -> SnapshotReclaimed:
+    """The error of a read that met files which are gone."""
+    what = "data" if type_name is None else f"the version of {type_name}"
+    return SnapshotReclaimed(
+        f"{what} at commit {snapshot.graph_commit_id} is gone: cleanup removed it, or its branch"
+        " was deleted; read a newer commit of a live branch",
+        graph_commit_id=snapshot.graph_commit_id,
+        type=type_name,
+    )
 
 
 def _id_array(id: str) -> pa.Array[pa.StringScalar]:

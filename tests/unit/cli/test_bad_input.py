@@ -13,6 +13,7 @@ import pytest
 
 Door = Callable[..., CompletedProcess[str]]
 
+ALL = "query all() { match { $p: Person } return { $p.name } }"
 READS = [
     ["snapshot", "people.omni"],
     ["branch", "list", "--uri", "people.omni"],
@@ -20,6 +21,8 @@ READS = [
     ["commit", "show", "01M7GQS3RYJP2WZXGVFWGAFWWR", "--uri", "people.omni"],
     ["recovery", "list", "people.omni"],
     ["schema", "show", "people.omni"],
+    ["query", "--store", "people.omni", "-e", ALL],
+    ["explain", "--store", "people.omni", "-e", ALL],
 ]
 WRITES = [
     ["branch", "create", "draft", "--uri", "people.omni"],
@@ -141,6 +144,8 @@ def test_init_in_a_folder_of_something_else(refuse: Refusal, graph: Path) -> Non
         ["recovery", "list", "people.omni", "--branch", "mian"],
         ["branch", "create", "draft", "--from", "mian", "--uri", "people.omni"],
         ["branch", "delete", "mian", "--uri", "people.omni"],
+        ["query", "--store", "people.omni", "-e", ALL, "--branch", "mian"],
+        ["explain", "--store", "people.omni", "-e", ALL, "--branch", "mian"],
     ],
     ids=" ".join,
 )
@@ -188,6 +193,7 @@ def test_a_format_of_a_later_release(refuse: Refusal, graph: Path, words: list[s
     [
         ["commit", "show", "nope", "--uri", "people.omni"],
         ["schema", "show", "people.omni", "--at", "nope"],
+        ["query", "--store", "people.omni", "-e", ALL, "--snapshot", "nope"],
     ],
     ids=" ".join,
 )

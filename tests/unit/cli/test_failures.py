@@ -78,6 +78,14 @@ def test_an_envelope_has_the_detail_object_of_the_contract() -> None:
     assert envelope_of(blocked)["recovery_required"] == {"operation_id": "01K"}
     children = errors.BranchHasDescendants("delete b first", branch="a", descendants=["b"])
     assert envelope_of(children)["branch_descendants"] == {"names": ["b"]}
+    large = errors.ResourceLimit("too many", resource="query_binding_rows", limit=5, actual=9)
+    assert envelope_of(large)["resource_limit"] == {
+        "resource": "query_binding_rows",
+        "limit": 5,
+        "actual": 9,
+    }
+    late = errors.DeadlineExceeded("too long", timeout_ms=1)
+    assert envelope_of(late)["deadline_exceeded"] == {"limit_ms": 1}
 
 
 def test_an_envelope_has_no_code_where_the_contract_has_none() -> None:

@@ -35,7 +35,7 @@ INIT = "omnigraph init papers.omni --schema examples/papers/schema.pg"
 CREATE = "omnigraph branch create draft --uri papers.omni"
 # The examples tell one story: what comes before them in it.
 BEFORE: dict[tuple[str, ...], tuple[str, ...]] = {("init",): (), ("branch", "create"): (INIT,)}
-NAMES = ["-".join(("omnigraph", *path)) for path in COMMANDS]
+NAMES = ["-".join(("omnigraph", *path)).replace(" ", "-") for path in COMMANDS]
 
 
 def compare(text: str, name: str) -> None:
@@ -45,12 +45,12 @@ def compare(text: str, name: str) -> None:
     assert text == path.read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("path", COMMANDS, ids=NAMES)
-def test_help_is_the_stored_text(call: Door, path: tuple[str, ...]) -> None:
+@pytest.mark.parametrize(("path", "name"), list(zip(COMMANDS, NAMES, strict=True)), ids=NAMES)
+def test_help_is_the_stored_text(call: Door, path: tuple[str, ...], name: str) -> None:
     result = call(*path, "--help")
     assert result.returncode == 0
     assert "\x1b" not in result.stdout
-    compare(result.stdout, "-".join(("omnigraph", *path)))
+    compare(result.stdout, name)
 
 
 def test_help_of_the_server_is_the_stored_text(start: Door) -> None:

@@ -3,6 +3,7 @@ from pathlib import Path
 import pytest
 
 from omnigraph.cli.operator_config import Binding, OperatorConfig, read_operator_config
+from omnigraph.cli.row_style import CellLayout, RowFormat, RowStyle
 from omnigraph.errors import SettingInvalid
 
 COMPLETE = """
@@ -48,6 +49,13 @@ def test_a_file_that_says_nothing_is_as_good_as_none(tmp_path: Path, text: str) 
     assert read_operator_config(tmp_path / "gone") == read_operator_config(None) == OperatorConfig()
 
 
+def test_the_style_of_rows_is_that_of_the_defaults(tmp_path: Path) -> None:
+    text = "defaults: {output: jsonl, table_max_column_width: 9, table_cell_layout: wrap}"
+    assert read(tmp_path, text).row_style == RowStyle(
+        format=RowFormat.JSONL, table_max_column_width=9, table_cell_layout=CellLayout.WRAP
+    )
+
+
 @pytest.mark.parametrize(
     ("text", "key", "nearest"),
     [
@@ -77,6 +85,12 @@ def test_an_unknown_key_is_a_warning_with_the_nearest(
         ("operator: {actor: [a]}", "operator.actor: expected a text"),
         ("operator: {actor: 2024-01-01}", "operator.actor: expected a text"),
         ("operator: {actor: ' '}", "operator.actor: expected a text"),
+        ("defaults: {output: xml}", "defaults.output: expected one of table, kv, csv"),
+        ("defaults: {output: [json]}", "defaults.output: expected one of table, kv, csv"),
+        ("defaults: {table_cell_layout: cut}", "expected one of truncate, wrap, not 'cut'"),
+        ("defaults: {table_max_column_width: 0}", "at least 1, not 0"),
+        ("defaults: {table_max_column_width: 8.5}", "at least 1, not 8.5"),
+        ("defaults: {table_max_column_width: true}", "at least 1, not True"),
         ("profiles: [a]", "profiles: expected keys"),
         ("profiles: {p: a}", "profiles.p: expected keys"),
         ("- a", "the file: expected keys"),

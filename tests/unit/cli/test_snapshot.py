@@ -63,4 +63,7 @@ def test_a_read_leaves_no_trace(call: Door, graph: Path) -> None:
     for words in (["snapshot"], ["commit", "list"], ["recovery", "list"], ["schema", "show"]):
         assert call(*words, graph).returncode == 0
     assert call("branch", "list", "--uri", graph).returncode == 0
+    source = "query all() { match { $p: Person } return { $p.name } }"
+    for words in (["query"], ["explain"], ["explain", "--analyze"]):
+        assert call(*words, "--store", graph, "-e", source).returncode == 0
     assert {path: path.stat().st_mtime_ns for path in graph.rglob("*")} == before

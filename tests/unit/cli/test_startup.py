@@ -39,6 +39,8 @@ sys.exit(code)
         ["--version"],
         ["lint", "--help"],
         ["init", "--help"],
+        ["query", "--help"],
+        ["explain", "--help"],
         ["branch", "create", "--help"],
         ["lnt"],
     ],

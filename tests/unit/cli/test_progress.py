@@ -1,0 +1,115 @@
+"""The progress line: for whoever watches a terminal, when it takes long, and gone afterwards."""
+
+import io
+import os
+import pty
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from omnigraph.cli.output import ColorMode, Output
+from omnigraph.cli.progress import ProgressLine
+
+PROGRAM = Path(sys.executable).with_name("omnigraph")
+SLOW = """
+import sys, threading
+from omnigraph.cli.output import Output
+from omnigraph.cli.progress import ProgressLine
+
+output = Output(shows_progress=sys.argv[1] == "shown")
+with ProgressLine(output, {"build": "building"}, unit="tables", delay_s=0) as line:
+    line.tell("build", 1, 3)
+    if line._timer is not None:
+        line._timer.join()
+    line.tell("build", 2, 3)
+    if line._shown is not None:
+        line._shown[0].refresh()
+print("done")
+"""
+
+
+class Terminal(io.StringIO):
+    """A stream that says it is a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def on_terminal(*command: str | Path) -> str:
+    """What a program writes to a terminal as its standard error."""
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=theirs, env={**os.environ, "TERM": "xterm"}
+    )
+    os.close(theirs)
+    seen = b""
+    while chunk := _read(ours):
+        seen += chunk
+    process.communicate()
+    os.close(ours)
+    assert process.returncode == 0, seen
+    return seen.decode()
+
+
+def _read(terminal: int) -> bytes:
+    try:
+        return os.read(terminal, 65536)
+    except OSError:  # How a terminal says that the other end is closed.
+        return b""
+
+
+def test_a_terminal_sees_the_stage_and_the_tables_and_then_an_empty_line() -> None:
+    seen = on_terminal(sys.executable, "-c", SLOW, "shown")
+    assert "building: 2 of 3 tables" in seen
+    assert seen.rstrip().endswith("\x1b[2K")
+
+
+def test_nobody_who_did_not_ask_sees_it() -> None:
+    assert on_terminal(sys.executable, "-c", SLOW, "hidden") == ""
+
+
+def test_a_pipe_sees_nothing() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", SLOW, "shown"], capture_output=True, text=True, check=True
+    )
+    assert (done.stdout, done.stderr) == ("done\n", "")
+
+
+def test_a_command_shows_none_if_told_so(graph: Path) -> None:
+    echo = f"omnigraph ensure-indices → {graph} (direct, local)"
+    assert on_terminal(PROGRAM, "ensure-indices", graph, "--no-progress").strip() == echo
+    assert on_terminal(PROGRAM, "ensure-indices", graph, "--quiet") == ""
+
+
+def test_it_says_something_before_the_first_stage(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    with ProgressLine(Output(), {}, unit="rows", delay_s=0) as line:
+        assert line._timer is not None
+        line._timer.join()
+    assert "opening the graph" in terminal.getvalue()
+
+
+def test_an_unknown_stage_is_shown_by_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    output = Output(color=ColorMode.NEVER)
+    with ProgressLine(output, {}, unit="rows", delay_s=0) as line:
+        assert line._timer is not None
+        line._timer.join()
+        line.tell("count", 5, 9)
+        assert line._shown is not None
+        line._shown[0].refresh()
+    assert "count: 5 of 9 rows" in terminal.getvalue()
+
+
+def test_it_never_appears_after_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    line = ProgressLine(Output(), {}, unit="rows", delay_s=60)
+    with line:
+        line.tell("count", 1, 2)
+    line._show()
+    assert terminal.getvalue() == ""
