@@ -195,7 +195,11 @@ class CommitProtocol:
             (each for each in prepared.staged if not each.is_noop),
             key=lambda each: each.base.layout.table_id,
         )
-        return [self._on_pin(each, line, txn) for each in moving]
+        moved = [self._on_pin(each, line, txn) for each in moving]
+        if any(each.is_noop for each in moved):
+            # On the newer pin there is less to do: what is committed is prepared for that.
+            raise Stale(_changed("graph_head", head, line.head.commit_id))
+        return moved
 
     def _require_unaffected(
         self, txn: WriteTxn, prepared: PreparedWrite, line: ManifestLine

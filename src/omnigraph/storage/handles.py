@@ -6,6 +6,7 @@ and never changes; whatever needs the newest version asks for it by name.
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -27,6 +28,15 @@ MAIN_LINE: None = None
 def lance_branch(branch_id: BranchId) -> str | None:
     """The Lance branch that holds the line of a graph branch; `None` is the main line."""
     return None if branch_id == "main" else f"{LINE_PREFIX}{branch_id}"
+
+
+def own_object(dataset: LanceDataset) -> LanceDataset:
+    """The same version as an object of its own.
+
+    Calls that change a table borrow the object for themselves, and a handle is shared with threads
+    that read it meanwhile: one of the two would fail.
+    """
+    return copy(dataset)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

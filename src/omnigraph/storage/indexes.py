@@ -7,13 +7,13 @@ are added only for rows that were never updated nor moved, and everything else i
 
 from __future__ import annotations
 
-from copy import copy
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from lance.dataset import Index
 
+from omnigraph.storage.handles import own_object
 from omnigraph.storage.layout import SYSTEM_COLUMNS, column_of
 
 if TYPE_CHECKING:
@@ -102,8 +102,7 @@ def build_segment(
 
     Any: what Lance takes for the kind of index.
     """
-    # Lance borrows the dataset for the whole build: whoever reads the same object meanwhile fails.
-    raw = copy(dataset).create_index_uncommitted(
+    raw = own_object(dataset).create_index_uncommitted(
         column_of(layout, spec.property_name),
         spec.kind.value,
         name=index_name(layout, spec),

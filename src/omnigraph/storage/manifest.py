@@ -19,7 +19,7 @@ from lance.optimize import Compaction
 from omnigraph.failpoints import maybe_fail
 from omnigraph.ids import MAIN_BRANCH_ID, BranchId
 from omnigraph.storage.files import line_folder, written_files
-from omnigraph.storage.handles import LINE_PREFIX, Pin, lance_branch
+from omnigraph.storage.handles import LINE_PREFIX, Pin, lance_branch, own_object
 from omnigraph.storage.torn import remove_torn
 
 if TYPE_CHECKING:
@@ -218,14 +218,14 @@ class ManifestStorage:
         name = lance_branch(branch_id)
         with self._calls.making("create_line", f"{MANIFEST}/{name}"):
             origin = (lance_branch(source.branch_id), source.version)
-            source.dataset.create_branch(str(name), origin)
+            own_object(source.dataset).create_branch(str(name), origin)
         self._durable.sync([f"{MANIFEST}/_refs/branches/{name}.json", f"{MANIFEST}/tree/{name}"])
 
     def delete_line(self, branch_id: BranchId) -> None:
         """Remove a line; one that is not there counts as removed."""
         name = lance_branch(branch_id)
         with self._calls.making("delete_line", f"{MANIFEST}/{name}"):
-            main = self._main()
+            main = own_object(self._main())
             if name in main.branches.list():
                 main.branches.delete(name)
         # A crash inside Lance leaves a tree without its ref; it would block the name for ever.

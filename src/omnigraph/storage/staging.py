@@ -18,6 +18,7 @@ from lance.fragment import FragmentMetadata, RowIdSequence, write_fragments
 from lance.optimize import Compaction, CompactionOptions, RewriteResult
 
 from omnigraph.errors import InternalError
+from omnigraph.storage.handles import own_object
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -77,12 +78,12 @@ def commit_detached(dataset: LanceDataset, transaction: Transaction) -> LanceDat
 
 def create_line(dataset: LanceDataset, name: str, parent: str | None, version: int) -> LanceDataset:
     """A copy-on-write line that starts at one version of its parent."""
-    return dataset.create_branch(name, (parent, version))
+    return own_object(dataset).create_branch(name, (parent, version))
 
 
 def delete_line(dataset: LanceDataset, name: str) -> None:
     """Remove a line and its files."""
-    dataset.branches.delete(name)
+    own_object(dataset).branches.delete(name)
 
 
 def write_rows(dataset: LanceDataset, rows: pa.RecordBatchReader) -> list[FragmentMetadata]:
@@ -255,12 +256,13 @@ def _schema_after(
     Lance numbers fields itself and tells nobody in advance; a schema with other numbers makes an
     unreadable head. So the change is made on a line that is thrown away.
     """
-    line = dataset.create_branch(scratch, dataset.version)
+    own = own_object(dataset)
+    line = own.create_branch(scratch, dataset.version)
     try:
         change(line)
         return line.lance_schema
     finally:
-        dataset.branches.delete(scratch)
+        own.branches.delete(scratch)
 
 
 def without_cleanup(dataset: LanceDataset) -> LanceOperation.UpdateConfig | None:
