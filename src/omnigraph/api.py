@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Literal, Self
 from omnigraph.clock import SystemClock
 from omnigraph.engine.engine import Engine, QueryRequest
 from omnigraph.engine.explain import explain
+from omnigraph.engine.mutations import MutationRequest
 from omnigraph.engine.query_vectors import QueryEmbedder
 from omnigraph.errors import InvalidArgument
 from omnigraph.graph.branches import Branch, Branches
@@ -42,11 +43,13 @@ if TYPE_CHECKING:
     from omnigraph.engine.plan import Plan
     from omnigraph.graph.index_report import IndexReport
     from omnigraph.graph.indices import Progress
+    from omnigraph.graph.mutation_result import MutationResult
     from omnigraph.graph.result import QueryResult
     from omnigraph.lang import Catalog
     from omnigraph.storage.graph_storage import GraphStorage
 
 _RESERVED_ACTOR = "omnigraph:"
+_LONGEST_KEY = 200
 
 
 class Graph:
@@ -234,6 +237,46 @@ class Graph:
             SnapshotReclaimed: its data is gone.
         """
         return open_snapshot(self._graph, at, branch)
+
+    def mutate(
+        self,
+        source: str,
+        name: str | None = None,
+        params: Mapping[str, object] | None = None,
+        *,
+        branch: str = MAIN_BRANCH,
+        if_commit: str | None = None,
+        idempotency_key: str | None = None,
+        timeout_s: float | None = None,
+    ) -> MutationResult:
+        """Run a mutation as one commit; without a change there is none.
+
+        Args:
+            source: `.gq` text.
+            name: which query of the source; may be left out when there is one.
+            params: values of the declared parameters.
+            branch: where to write.
+            if_commit: write only while this commit is the head of the branch.
+            idempotency_key: the same key again gives the first receipt and writes nothing.
+            timeout_s: instead of the setting; 0 means no limit. A write that has begun is finished.
+
+        Raises:
+            QueryInvalid, QuerySelectionError, ParameterError: what was asked is wrong.
+            ConstraintViolation, KeyConflict: a rule of the schema is broken; nothing was written.
+            ReadSetChanged: others changed what an update or delete depends on.
+            PreconditionFailed: the head is not the given `if_commit`.
+        """
+        self._graph.require_writable()
+        request = MutationRequest(
+            source=source,
+            name=name,
+            params=params,
+            branch=BranchName(branch),
+            actor_id=self._actor,
+            if_commit=if_commit,
+            idempotency_key=_checked_key(idempotency_key),
+        )
+        return self._engine.mutate(self._graph, request, timeout_s)
 
     def write(self, branch: str = MAIN_BRANCH, *, if_commit: str | None = None) -> Writer:
         """Begin a transactional write; leaving its block without `commit()` writes nothing.
@@ -472,6 +515,18 @@ def _schema_text(schema: str | Path) -> str:
         raise InvalidArgument(
             f"cannot read the schema {schema}: {error}", path=str(schema)
         ) from error
+
+
+def _checked_key(key: str | None) -> str | None:
+    if key is None:
+        return None
+    is_printable = isinstance(key, str) and key.isascii() and key.isprintable()
+    if not is_printable or not 1 <= len(key) <= _LONGEST_KEY:
+        raise InvalidArgument(
+            f"an idempotency key has 1 to {_LONGEST_KEY} printable ASCII characters",
+            argument="idempotency_key",
+        )
+    return key
 
 
 def _checked_actor(actor: str | None) -> str | None:

@@ -1,0 +1,388 @@
+"""`MutationStaging`: what the statements of one mutation do, in memory, over one captured state.
+
+A statement sees the captured rows overlaid with what is pending. Nothing is staged before all have
+run and the rules of the schema hold for the result.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from omnigraph.engine.blob_values import read_blob
+from omnigraph.engine.pending_rows import PendingRows
+from omnigraph.errors import InternalError, ResourceLimit
+from omnigraph.graph.lookups import TxnLookups
+from omnigraph.graph.pushdown import constant_value, predicate_of
+from omnigraph.graph.tables import ref_of
+from omnigraph.graph.validation import (
+    FittedRows,
+    TableDelta,
+    fit_rows,
+    refuse_mutation,
+    validate,
+)
+from omnigraph.graph.write_txn import PreparedWrite
+from omnigraph.lang import ir
+from omnigraph.lang.arrow_schema import arrow_type
+from omnigraph.lang.catalog import NodeType
+from omnigraph.lang.types import STRING, Scalar
+from omnigraph.limits import MAX_MUTATION_ARROW_BYTES, MAX_MUTATION_ROWS
+from omnigraph.storage.links import RowCounts
+from omnigraph.storage.predicates import And, In, IsNotTrue, Or
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from omnigraph.engine.budget import Budget
+    from omnigraph.graph.arrays import Ids
+    from omnigraph.graph.rows import TableRef
+    from omnigraph.graph.write_txn import WriteTxn
+    from omnigraph.lang import EdgeType
+    from omnigraph.lang.types import PropType
+    from omnigraph.storage.handles import StagedWrite
+    from omnigraph.storage.predicates import Predicate
+
+    EmbedText = Callable[[NodeType, str, str], list[float]]
+
+
+@dataclass(slots=True)
+class _Removed:
+    """What is deleted of one table: the ids, and the predicates that found them."""
+
+    item: NodeType | EdgeType
+    ids: list[Ids] = field(default_factory=list)
+    predicates: list[Predicate] = field(default_factory=list)
+
+    @property
+    def all_ids(self) -> Ids:
+        return pa.concat_arrays([pa.array([], pa.string()), *self.ids])
+
+
+@dataclass(kw_only=True)
+class MutationStaging:
+    """Runs the statements of one mutation on one attempt to write it."""
+
+    txn: WriteTxn
+    params: Mapping[str, object]
+    new_id: Callable[[int], str]
+    """The id of the row that the n-th statement inserts: the same at every attempt."""
+    embed: EmbedText
+    budget: Budget
+    affected_nodes: int = 0
+    affected_edges: int = 0
+    warnings: list[str] = field(default_factory=list)
+    is_strict: bool = False
+    _pending: dict[TableRef, PendingRows] = field(default_factory=dict)
+    _removed: dict[TableRef, _Removed] = field(default_factory=dict)
+
+    def run(self, number: int, op: ir.MutationOp) -> None:
+        """Run the n-th statement."""
+        self.budget.check()
+        match op:
+            case ir.Insert():
+                self._insert(number, op)
+            case ir.Update():
+                self._update(op)
+            case ir.Delete():
+                self._delete(op)
+
+    def prepared(self) -> PreparedWrite:
+        """Everything validated and staged.
+
+        Raises:
+            ConstraintViolation, KeyConflict: a rule is broken; nothing was staged.
+        """
+        self.budget.check()
+        deltas = {ref: _delta(pending) for ref, pending in self._pending.items()}
+        for ref, removed in self._removed.items():
+            no_rows = FittedRows(item=removed.item, table=removed.item.arrow_schema.empty_table())
+            deltas[ref] = TableDelta(rows=no_rows, removed=removed.all_ids)
+        refuse_mutation(validate(self.txn.catalog, deltas.values(), TxnLookups(self.txn)))
+        self.budget.check()
+        # What nothing was written to or hit in is left alone: a branch does not even fork it.
+        staged = [
+            *(
+                self._stage_rows(ref, each)
+                for ref, each in sorted(self._pending.items(), key=_by_ref)
+                if each.parts
+            ),
+            *(
+                self._stage_removal(ref, each.all_ids)
+                for ref, each in sorted(self._removed.items(), key=_by_ref)
+                if each.ids
+            ),
+        ]
+        affected = {"nodes": self.affected_nodes, "edges": self.affected_edges}
+        return PreparedWrite(
+            staged=tuple(staged), is_strict=self.is_strict, stats={"affected": affected}
+        )
+
+    def _item(self, kind: ir.EntityKind, name: str) -> NodeType | EdgeType:
+        catalog = self.txn.catalog
+        types: Mapping[str, NodeType | EdgeType] = (
+            catalog.node_types if kind is ir.EntityKind.NODE else catalog.edge_types
+        )
+        return types[name]
+
+    def _rows_of(self, item: NodeType | EdgeType) -> PendingRows:
+        return self._pending.setdefault(ref_of(item), PendingRows(item))
+
+    def _insert(self, number: int, op: ir.Insert) -> None:
+        item = self._item(op.kind, op.type)
+        columns = self._assigned(item, op.assignments, 1)
+        self._fill_vectors(item, columns)
+        is_keyed = isinstance(item, NodeType) and item.key is not None
+        if not is_keyed:
+            columns["id"] = pa.array([self.new_id(number)], pa.string())
+        fitted = fit_rows(item, pa.table(columns))
+        pending = self._rows_of(item)
+        if not is_keyed:
+            pending.strict_ids.append(self.new_id(number))
+        pending.add(fitted, kept_blobs={})
+        self._require_size(pending)
+        if op.kind is ir.EntityKind.NODE:
+            self.affected_nodes += 1
+        else:
+            self.affected_edges += 1
+
+    def _assigned(
+        self, item: NodeType | EdgeType, assignments: tuple[ir.Assign, ...], rows: int
+    ) -> dict[str, pa.Array[Any]]:
+        """The assigned columns, each value for so many rows. Any: columns of every type."""
+        columns: dict[str, pa.Array[Any]] = {}
+        for each in assignments:
+            value = constant_value(each.value, self.params)
+            kind = _kind(item, each.property)
+            given = arrow_type(each.value.type if value is not None else kind)
+            if kind.scalar is Scalar.BLOB and value is not None:
+                value, given = read_blob(item, each.property, value), arrow_type(kind)
+            if isinstance(value, tuple):
+                value = list(value)
+            columns[each.property] = pa.array([value] * rows, given)
+        return columns
+
+    def _fill_vectors(self, item: NodeType | EdgeType, columns: dict[str, pa.Array[Any]]) -> None:
+        """Required vectors that were left out, from the texts they stand for."""
+        if not isinstance(item, NodeType):
+            return
+        for name, embed in item.embeds.items():
+            found = item.properties[name]
+            if name in columns or found.type.nullable:
+                continue
+            source = item.properties[embed.source]
+            default = None if source.default is None else source.default.value
+            text = columns[embed.source][0].as_py() if embed.source in columns else default
+            if isinstance(text, str):
+                vector = self.embed(item, name, text)
+                columns[name] = pa.array([vector], arrow_type(found.type))
+
+    def _update(self, op: ir.Update) -> None:
+        self.is_strict = True
+        item = self._item(ir.EntityKind.NODE, op.type)
+        pending = self._rows_of(item)
+        blobs = frozenset(item.blob_properties)
+        assigned = {each.property for each in op.assignments}
+        found = self._matching(item, op.pred, pending)
+        self.affected_nodes += found.num_rows
+        if not found.num_rows:
+            return
+        columns = self._assigned(item, op.assignments, found.num_rows)
+        rows: dict[str, Any] = {  # Any: columns of every type
+            name: found[name] for name in found.column_names if name not in assigned
+        }
+        ids = [str(each) for each in found["id"].to_pylist()]
+        before = {str(each) for each in pending.ids.to_pylist()}
+        kept = {
+            each: (pending.kept_blobs.get(each, frozenset()) if each in before else blobs)
+            - assigned
+            for each in ids
+        }
+        for name in sorted(blobs - assigned):
+            rows[name] = _pending_blobs(pending, name, ids)
+        fitted = fit_rows(item, pa.table({**rows, **columns}))
+        pending.add(fitted, kept_blobs=kept)
+        self._require_size(pending)
+        self._warn_of_vectors(item, assigned)
+
+    def _warn_of_vectors(self, item: NodeType | EdgeType, assigned: set[str]) -> None:
+        embeds = item.embeds if isinstance(item, NodeType) else {}
+        for name, embed in embeds.items():
+            if embed.source in assigned and name not in assigned:
+                self.warnings.append(
+                    f"{item.name}.{embed.source} changed and {item.name}.{name}, which stands for"
+                    " it, did not; set it too, or run `omnigraph embed`"
+                )
+
+    def _matching(self, item: NodeType | EdgeType, pred: ir.Pred, pending: PendingRows) -> pa.Table:
+        """The rows that the predicate selects, with what is pending laid over them."""
+        ref = ref_of(item)
+        predicate = self._predicate(item, pred)
+        self._ask(item, pred)
+        readable = [name for name in item.arrow_schema.names if name not in item.blob_properties]
+        reader = self.txn.store.scan_with_pending(
+            self.txn.readable(ref),
+            pending.table.select(readable),
+            columns=readable,
+            predicate=predicate,
+        )
+        batches: list[pa.RecordBatch] = []
+        rows = 0
+        for batch in reader:
+            self.budget.check()
+            rows += batch.num_rows
+            _require_rows(item, rows)
+            batches.append(batch)
+        return pa.Table.from_batches(batches, reader.schema)
+
+    def _predicate(self, item: NodeType | EdgeType, pred: ir.Pred) -> Predicate:
+        value = ir.Lit(constant_value(pred.value, self.params), pred.value.type)
+        return predicate_of(ir.Pred(pred.property, pred.op, value), _kind(item, pred.property))
+
+    def _ask(self, item: NodeType | EdgeType, pred: ir.Pred) -> None:
+        """Remember what the outcome depends on: one row by its key, or any row."""
+        value = constant_value(pred.value, self.params)
+        is_key = isinstance(item, NodeType) and item.key == (pred.property,)
+        is_text = _kind(item, pred.property).is_text and isinstance(value, str)
+        if is_key and is_text and pred.op is ir.FilterOp.EQ:
+            self.txn.read_set.ask_ids(ref_of(item), pa.array([str(value)], pa.string()))
+        else:
+            self.txn.read_set.ask_values(ref_of(item))
+
+    def _delete(self, op: ir.Delete) -> None:
+        self.is_strict = True
+        item = self._item(op.kind, op.type)
+        ref = ref_of(item)
+        removed = self._removed.setdefault(ref, _Removed(item))
+        predicate = self._predicate(item, op.pred)
+        self._ask(item, op.pred)
+        target: Predicate = predicate
+        if removed.predicates:
+            # Not `Not`: where an earlier predicate was unknown, the row was not hit.
+            earlier = IsNotTrue(Or(tuple(removed.predicates)))
+            target = And((predicate, earlier))
+        removed.predicates.append(predicate)
+        hit = self._new_ids(ref, removed, target)
+        if not len(hit):
+            return
+        removed.ids.append(hit)
+        if op.kind is ir.EntityKind.EDGE:
+            self.affected_edges += len(hit)
+            return
+        self.affected_nodes += len(hit)
+        for edge in self.txn.catalog.edge_types.values():
+            self._cascade(edge, item, hit)
+
+    def _cascade(self, edge: EdgeType, node: NodeType | EdgeType, ids: Ids) -> None:
+        """Every edge at one of the nodes goes with it."""
+        ref = ref_of(edge)
+        ends = [
+            name
+            for name, end in (("src", edge.from_type), ("dst", edge.to_type))
+            if end == node.name
+        ]
+        if not ends:
+            return
+        removed = self._removed.get(ref, _Removed(edge))
+        for name in ends:
+            self.txn.read_set.ask_column(ref, name, ids)
+        hit = self._new_ids(ref, removed, Or(tuple(In(name, ids) for name in ends)))
+        if len(hit):
+            removed.ids.append(hit)
+            self._removed[ref] = removed
+            self.affected_edges += len(hit)
+
+    def _new_ids(self, ref: TableRef, removed: _Removed, predicate: Predicate) -> Ids:
+        """Ids of committed rows that the predicate selects and nothing has hit yet."""
+        reader = self.txn.store.scan(self.txn.readable(ref), columns=["id"], predicate=predicate)
+        parts: list[Ids] = [pa.array([], pa.string())]
+        for batch in reader:
+            self.budget.check()
+            parts.append(pa.array(batch.column("id"), pa.string()))
+        found = pa.concat_arrays(parts)
+        return found.filter(pc.invert(pc.is_in(found, value_set=removed.all_ids)))
+
+    def _require_size(self, pending: PendingRows) -> None:
+        _require_rows(pending.item, len(pending.ids))
+        key = _table_key(pending.item)
+        size_bytes = pending.table.nbytes
+        if size_bytes > MAX_MUTATION_ARROW_BYTES:
+            raise ResourceLimit(
+                f"a mutation writes {size_bytes:,} bytes to {key} and may write"
+                f" {MAX_MUTATION_ARROW_BYTES:,}; load them instead",
+                resource=f"keyed write bytes for {key}",
+                limit=MAX_MUTATION_ARROW_BYTES,
+                actual=size_bytes,
+            )
+
+    def _stage_rows(self, ref: TableRef, pending: PendingRows) -> StagedWrite:
+        """The pending rows of one table, as few writes as its blobs allow."""
+        store, stamp = self.txn.store, self.txn.stamp
+        base = self.txn.writable(ref)
+        groups = list(pending.groups())
+
+        def stage(handle: Any, names: frozenset[str], rows: pa.Table) -> StagedWrite:  # noqa: ANN401
+            if names:
+                return store.stage_update(handle, rows, stamp)
+            if len(pending.strict_ids) == rows.num_rows:
+                return store.stage_append(handle, rows, stamp)
+            return store.stage_merge_insert(handle, rows, stamp)
+
+        first = stage(base, *groups[0])
+        if len(groups) == 1:
+            return first
+        ids = pending.ids
+        self.txn.read_set.ask_ids(ref, ids)
+        changed = len(store.existing_ids(self.txn.readable(ref), ids))
+        later = [lambda after, each=each: stage(after, *each) for each in groups[1:]]
+        counts = RowCounts(added=len(ids) - changed, changed=changed)
+        return store.chain(first, *later, counts=counts)
+
+    def _stage_removal(self, ref: TableRef, ids: Ids) -> StagedWrite:
+        return self.txn.store.stage_delete(self.txn.writable(ref), ids, self.txn.stamp)
+
+
+def _by_ref(entry: tuple[TableRef, object]) -> TableRef:
+    return entry[0]
+
+
+def _delta(pending: PendingRows) -> TableDelta:
+    return TableDelta(rows=pending.fitted, strict_ids=pa.array(pending.strict_ids, pa.string()))
+
+
+def _kind(item: NodeType | EdgeType, name: str) -> PropType:
+    found = item.properties.get(name)
+    return STRING if found is None else found.type
+
+
+def _table_key(item: NodeType | EdgeType) -> str:
+    return f"{'node' if isinstance(item, NodeType) else 'edge'}:{item.name}"
+
+
+def _require_rows(item: NodeType | EdgeType, rows: int) -> None:
+    if rows > MAX_MUTATION_ROWS:
+        key = _table_key(item)
+        raise ResourceLimit(
+            f"a mutation writes more than {MAX_MUTATION_ROWS:,} rows of {key}; narrow its `where`,"
+            " or load the rows",
+            resource=f"keyed write entities for {key}",
+            limit=MAX_MUTATION_ROWS,
+            actual=rows,
+        )
+
+
+def _pending_blobs(pending: PendingRows, name: str, ids: list[str]) -> pa.Array[Any]:
+    """Blobs of rows that are pending; a stand-in where the table keeps its own.
+
+    Any: a blob comes as bytes or in the form of the table.
+    """
+    table = pending.table
+    held = dict(zip(table["id"].to_pylist(), table[name].to_pylist(), strict=True))
+    kept = {each for each, names in pending.kept_blobs.items() if name in names}
+    if any(isinstance(each, dict) for each in held.values()):
+        raise InternalError("a mutation holds blobs as bytes")
+    values = [b"" if each in kept or each not in held else held[each] for each in ids]
+    return pa.array(values, pa.large_binary())

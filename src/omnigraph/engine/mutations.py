@@ -1,0 +1,128 @@
+"""Runs mutations: one compiled query, one commit, prepared again when others were faster."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from omnigraph.embedding import Purpose, require_model
+from omnigraph.engine.mutation_staging import MutationStaging
+from omnigraph.errors import InternalError
+from omnigraph.graph.commit_graph import commit_of
+from omnigraph.graph.intent import SidecarKind
+from omnigraph.graph.mutation_result import MutationResult
+from omnigraph.graph.write_txn import WriteRequest
+from omnigraph.lang import MutationIR, bind_params, select_query
+from omnigraph.lang.query_ast import NOW_PARAM
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from omnigraph.engine.budget import Budget
+    from omnigraph.engine.compiled import CompiledQueries
+    from omnigraph.engine.query_vectors import QueryEmbedder
+    from omnigraph.graph.coordinator import GraphCoordinator
+    from omnigraph.graph.write_txn import PreparedWrite, WriteTxn
+    from omnigraph.ids import BranchName
+    from omnigraph.lang.catalog import NodeType
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MutationRequest:
+    """One mutation as it was asked for."""
+
+    source: str
+    name: str | None = None
+    params: Mapping[str, object] | None = None
+    branch: BranchName
+    actor_id: str | None = None
+    if_commit: str | None = None
+    idempotency_key: str | None = None
+
+    @property
+    def digest(self) -> str:
+        """What tells this request from another one with the same key."""
+        parts = [self.source, self.name, self.params and dict(self.params)]
+        text = json.dumps(parts, sort_keys=True, default=repr, ensure_ascii=False)
+        return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+@dataclass(kw_only=True)
+class MutationRun:
+    """One run of one mutation: what stays the same over all its attempts."""
+
+    graph: GraphCoordinator
+    compiled: CompiledQueries
+    embedder: QueryEmbedder
+    request: MutationRequest
+    budget: Budget
+    now_ms: int
+    _ids: dict[int, str] = field(default_factory=dict)
+    _vectors: dict[tuple[str, str, str], list[float]] = field(default_factory=dict)
+    _last: MutationStaging | None = None
+    _query_name: str = ""
+
+    def result(self) -> MutationResult:
+        """Run it and tell what it did."""
+        request = self.request
+        row = self.graph.protocol.run(
+            WriteRequest(
+                kind=SidecarKind.MUTATION,
+                branch=request.branch,
+                actor_id=request.actor_id,
+                if_commit=request.if_commit,
+                idempotency_key=request.idempotency_key,
+                request_digest=None if request.idempotency_key is None else request.digest,
+            ),
+            self._prepare,
+        )
+        counts = {} if row is None else row.stats.get("affected", {})
+        last = self._last
+        return MutationResult(
+            branch=request.branch,
+            query_name=self._query_name or select_query(request.source, request.name).name,
+            affected_nodes=counts.get("nodes", 0) if last is None else last.affected_nodes,
+            affected_edges=counts.get("edges", 0) if last is None else last.affected_edges,
+            actor_id=request.actor_id,
+            commit=None if row is None else commit_of(row),
+            warnings=() if last is None else tuple(dict.fromkeys(last.warnings)),
+        )
+
+    def _prepare(self, txn: WriteTxn) -> PreparedWrite:
+        found = self.compiled.mutation(
+            txn.catalog, txn.line.schema.schema_hash, self.request.source, self.request.name
+        )
+        if not isinstance(found.ir, MutationIR):
+            raise InternalError(f"`{found.query.name}` was compiled as a mutation and is none")
+        self._query_name = found.query.name
+        params = bind_params(self.request.params, found.ir.params)
+        staging = MutationStaging(
+            txn=txn,
+            params={**params, NOW_PARAM: self.now_ms},
+            new_id=self._new_id,
+            embed=self._embed,
+            budget=self.budget,
+        )
+        for number, op in enumerate(found.ir.ops):
+            staging.run(number, op)
+        self._last = staging
+        return staging.prepared()
+
+    def _new_id(self, number: int) -> str:
+        if number not in self._ids:
+            self._ids[number] = self.graph.ids.next_ulid()
+        return self._ids[number]
+
+    def _embed(self, item: NodeType, name: str, text: str) -> list[float]:
+        key = item.name, name, text
+        if key not in self._vectors:
+            embedder = self.embedder.open()
+            require_model(embedder, item.embeds[name].model, f"{item.name}.{name}")
+            dimension = item.properties[name].type.vector_dim
+            if dimension is None:
+                raise InternalError(f"{item.name}.{name} is no vector")
+            found = embedder.embed([text], dimension=dimension, purpose=Purpose.DOCUMENT)
+            self._vectors[key] = found[0].tolist()
+        return self._vectors[key]

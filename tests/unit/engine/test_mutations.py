@@ -1,0 +1,409 @@
+"""Mutations: what statements see, what they change and count, and what stops them."""
+
+import threading
+from collections.abc import Mapping
+
+import pyarrow as pa
+import pytest
+from tests.unit.engine.graphs import Opened
+
+from omnigraph import Graph
+from omnigraph.errors import (
+    ConstraintViolation,
+    DeadlineExceeded,
+    ExternalBlobDenied,
+    IdempotencyKeyReused,
+    InvalidArgument,
+    ParameterError,
+    PreconditionFailed,
+    QueryInvalid,
+    QuerySelectionError,
+    ReadOnlyGraph,
+    ReadSetChanged,
+    ResourceLimit,
+)
+from omnigraph.failpoints import armed
+from omnigraph.graph.mutation_result import MutationResult
+
+SCHEMA = """
+node Person {
+  name: String @key
+  age: I32?
+  email: String? @unique
+  nick: String? @default("none")
+  picture: Blob?
+  @range(age, 0..150)
+}
+node Note { text: String  at: DateTime?  small: U32? }
+node City { name: String @key }
+edge Knows: Person -> Person { since: I32? }
+edge LivesIn: Person -> City @card(0..1)
+"""
+PEOPLE = {"Alice": 30, "Bob": 25, "Charlie": 35, "Diana": 28}
+
+
+def run(
+    graph: Graph, body: str, params: Mapping[str, object] | None = None, declared: str = ""
+) -> MutationResult:
+    return graph.mutate(f"query m({declared}) {{ {body} }}", params=params)
+
+
+def people(graph: Graph, branch: str = "main") -> dict[str, int | None]:
+    found = graph.snapshot(branch=branch).scan("Person", columns=["name", "age"]).read_all()
+    return dict(zip(found["name"].to_pylist(), found["age"].to_pylist(), strict=True))
+
+
+def versions(graph: Graph, branch: str = "main") -> dict[str, tuple[str | None, int]]:
+    return {
+        each.table_key: (each.native_dataset_branch, each.published_dataset_version)
+        for each in graph.snapshot(branch=branch).tables
+    }
+
+
+@pytest.fixture
+def graph(graphs: Opened) -> Graph:
+    graph = graphs.init(SCHEMA)
+    for name, age in PEOPLE.items():
+        run(graph, f'insert Person {{ name: "{name}", age: {age} }}')
+    run(
+        graph,
+        'insert Knows { from: "Alice", to: "Bob" } insert Knows { from: "Bob", to: "Charlie" }'
+        ' insert Knows { from: "Charlie", to: "Diana" }',
+    )
+    return graph
+
+
+# --- insert -----------------------------------------------------------------------------------
+
+
+def test_a_keyed_insert_replaces_the_whole_row(graph: Graph) -> None:
+    run(graph, 'insert Person { name: "Alice", email: "a@x" }')
+    found = graph.snapshot().entity("Person", "Alice")
+    assert found is not None
+    assert (found["age"], found["email"], found["nick"]) == (None, "a@x", "none")
+    assert graph.snapshot().count("Person") == 4
+
+
+def test_an_unkeyed_insert_and_an_edge_are_always_new(graph: Graph) -> None:
+    for _ in range(2):
+        result = run(graph, 'insert Note { text: "same", at: now() }')
+        assert (result.affected_nodes, result.affected_edges) == (1, 0)
+    assert graph.snapshot().count("Note") == 2
+    result = run(graph, 'insert Knows { from: "Alice", to: "Bob" }')
+    assert (result.affected_nodes, result.affected_edges) == (0, 1)
+    assert graph.snapshot().count("Knows") == 4
+
+
+def test_values_of_every_kind_arrive(graphs: Opened) -> None:
+    graph = graphs.init(
+        "node All { name: String @key  b: Bool?  i: I64?  u: U64?  f: F32?  g: F64?  d: Date?"
+        "  t: DateTime?  l: [I32]?  v: Vector(2)?  e: enum(a, b)?  x: Blob? }"
+    )
+    declared = (
+        "$b: Bool, $i: I64, $u: U64, $f: F32, $g: F64, $d: Date, $t: DateTime, $l: [I32],"
+        " $v: Vector(2), $e: String, $x: Blob"
+    )
+    values: dict[str, object] = {
+        "b": True,
+        "i": -(2**63),
+        "u": 2**64 - 1,
+        "f": 0.1,
+        "g": 1e300,
+        "d": "2024-02-29",
+        "t": "2024-02-29T12:00:00.123Z",
+        "l": [1, 2],
+        "v": [1.5, -2.0],
+        "e": "b",
+        "x": "base64:aGVsbG8=",
+    }
+    given = ", ".join(f"{name}: ${name}" for name in values)
+    run(graph, f'insert All {{ name: "x", {given} }}', values, declared)
+    found = graph.snapshot().entity("All", "x")
+    assert found is not None
+    assert (found["b"], found["i"], found["u"]) == (True, -(2**63), 2**64 - 1)
+    assert found["f"] == pytest.approx(0.1, rel=1e-7)
+    assert (str(found["d"]), found["t"].isoformat()) == (
+        "2024-02-29",
+        "2024-02-29T12:00:00.123000+00:00",
+    )
+    assert (found["l"], found["v"], found["e"]) == ([1, 2], [1.5, -2.0], "b")
+    assert blob(graph, "All", "x", "x") == b"hello"
+
+
+def blob(graph: Graph, type_name: str, entity: str, name: str) -> bytes | None:
+    snapshot = graph.snapshot()
+    found = graph._graph.tables.blob(snapshot.handle(snapshot.type(type_name)), entity, name)
+    return None if found is None else found.read(0, 1000)
+
+
+def test_now_is_one_moment_of_the_whole_mutation(graph: Graph) -> None:
+    run(graph, 'insert Note { text: "a", at: now() } insert Note { text: "b", at: now() }')
+    moments = graph.snapshot().scan("Note", columns=["at"]).read_all()["at"].to_pylist()
+    assert len(set(moments)) == 1
+
+
+# --- update -----------------------------------------------------------------------------------
+
+
+def test_a_statement_sees_what_the_one_before_it_did(graph: Graph) -> None:
+    result = run(
+        graph,
+        'insert Person { name: "Eve", age: 40 } update Person set { age: 41 } where age = 40'
+        " update Person set { age: 42 } where age = 41 update Person set { age: 0 } where age = 40",
+    )
+    assert people(graph)["Eve"] == 42
+    assert result.affected_nodes == 3
+    assert len(list(graph.commits)) == 7
+
+
+def test_an_update_of_nothing_is_no_commit_and_touches_nothing(graph: Graph) -> None:
+    graph.branches.create("side")
+    before = versions(graph, "side")
+    result = graph.mutate(
+        'query m() { update Person set { age: 1 } where name = "Nobody" }', branch="side"
+    )
+    assert (result.affected_nodes, result.commit) == (0, None)
+    assert versions(graph, "side") == before
+
+
+def test_an_update_keeps_what_it_does_not_set_blobs_too(graph: Graph) -> None:
+    run(graph, 'update Person set { picture: "base64:cGlj", email: "b@x" } where name = "Bob"')
+    result = run(graph, 'update Person set { age: 26 } where name = "Bob"')
+    assert (result.affected_nodes, result.warnings) == (1, ())
+    found = graph.snapshot().entity("Person", "Bob")
+    assert found is not None
+    assert (found["age"], found["email"]) == (26, "b@x")
+    assert blob(graph, "Person", "Bob", "picture") == b"pic"
+    run(
+        graph,
+        'update Person set { picture: "base64:bmV3" } where name = "Alice"'
+        ' update Person set { age: 27 } where name = "Bob"'
+        ' insert Person { name: "Zoe" }',
+    )
+    assert blob(graph, "Person", "Bob", "picture") == b"pic"
+    assert blob(graph, "Person", "Alice", "picture") == b"new"
+    assert people(graph)["Bob"] == 27
+    assert people(graph)["Zoe"] is None
+    run(graph, 'update Person set { picture: null } where name = "Bob"')
+    assert blob(graph, "Person", "Bob", "picture") is None
+
+
+def test_rows_whose_value_is_null_are_not_matched(graph: Graph) -> None:
+    run(graph, 'insert Person { name: "Zed" }')
+    assert run(graph, 'update Person set { nick: "n" } where age != 30').affected_nodes == 3
+    assert run(graph, 'update Person set { nick: "n" } where age < 99999999999').affected_nodes == 4
+
+
+# --- delete -----------------------------------------------------------------------------------
+
+
+def test_overlapping_deletes_count_each_row_once(graph: Graph) -> None:
+    result = run(graph, 'delete Person where name = "Alice" delete Person where age > 29')
+    assert (result.affected_nodes, result.affected_edges) == (2, 3)
+    assert people(graph) == {"Bob": 25, "Diana": 28}
+    assert graph.snapshot().count("Knows") == 0
+
+
+def test_a_row_of_which_the_first_predicate_is_unknown_is_hit_by_the_second(graph: Graph) -> None:
+    run(graph, 'insert Person { name: "Zoe" }')
+    run(graph, 'insert Knows { from: "Zoe", to: "Diana" }')
+    result = run(graph, 'delete Person where age > 30 delete Person where name = "Zoe"')
+    assert (result.affected_nodes, result.affected_edges) == (2, 3)
+    assert sorted(people(graph)) == ["Alice", "Bob", "Diana"]
+
+
+def test_a_delete_again_leaves_every_table_where_it_is(graph: Graph) -> None:
+    run(graph, 'delete Person where name = "Alice"')
+    before = versions(graph)
+    result = run(graph, 'delete Person where name = "Alice"')
+    assert (result.affected_nodes, result.affected_edges, result.commit) == (0, 0, None)
+    assert versions(graph) == before
+    run(graph, 'delete Person where name = "Diana"')
+    assert versions(graph)["edge:LivesIn"] == before["edge:LivesIn"]
+
+
+def test_edges_are_deleted_by_their_ends_and_not_twice(graph: Graph) -> None:
+    result = run(graph, 'delete Knows where from = "Alice" delete Person where name = "Alice"')
+    assert (result.affected_nodes, result.affected_edges) == (1, 1)
+    assert graph.snapshot().count("Knows") == 2
+    assert run(graph, 'delete Knows where to = "Diana"').affected_edges == 1
+
+
+def test_a_failed_statement_leaves_the_next_mutation_working(graph: Graph) -> None:
+    before = versions(graph)
+    for _ in range(3):
+        with pytest.raises(ConstraintViolation):
+            run(graph, 'insert Person { name: "Ok" } insert Knows { from: "Ok", to: "Nobody" }')
+    assert versions(graph) == before
+    assert run(graph, 'insert Person { name: "Ok" }').affected_nodes == 1
+
+
+# --- rules and conditions ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("body", "code"),
+    [
+        ('insert Person { name: "X", age: 151 }', "range_violation"),
+        ('update Person set { age: 151 } where name = "Bob"', "range_violation"),
+        ('insert Person { name: "X", email: "e" } insert Person { name: "Y", email: "e" }',
+         "unique_violation"),
+        ('insert Knows { from: "Alice", to: "Nobody" }', "orphan_edge"),
+        ('insert City { name: "a" } insert City { name: "b" }'
+         ' insert LivesIn { from: "Bob", to: "a" } insert LivesIn { from: "Bob", to: "b" }',
+         "cardinality_violation"),
+        ('insert Note { text: "x", small: $big }', "type_error"),
+    ],
+)  # fmt: skip
+def test_every_rule_holds_and_nothing_is_written(graph: Graph, body: str, code: str) -> None:
+    before = versions(graph)
+    with pytest.raises(ConstraintViolation) as caught:
+        run(graph, body, {"big": 2**40}, "$big: I64")
+    violations = caught.value.details["violations"]
+    assert isinstance(violations, list)
+    assert isinstance(violations[0], dict)
+    assert violations[0]["code"] == code
+    assert versions(graph) == before
+
+
+def test_a_value_that_is_freed_in_the_same_mutation_may_be_reused(graph: Graph) -> None:
+    run(graph, 'insert Person { name: "X", email: "e" }')
+    run(
+        graph,
+        'update Person set { email: "f" } where name = "X" insert Person { name: "Y", email: "e" }',
+    )
+    assert graph.snapshot().count("Person") == 6
+
+
+def test_a_write_is_made_only_while_the_given_commit_is_the_head(graph: Graph) -> None:
+    head = graph.snapshot().graph_commit_id
+    source = 'query m() { insert Person { name: "X" } }'
+    assert graph.mutate(source, if_commit=head).commit is not None
+    with pytest.raises(PreconditionFailed):
+        graph.mutate(source, if_commit=head)
+    with pytest.raises(PreconditionFailed):
+        graph.mutate('query m() { delete Person where name = "Nobody" }', if_commit=head)
+
+
+def test_a_key_gives_the_first_receipt_again(graph: Graph) -> None:
+    source = "query m($t: String) { insert Note { text: $t } }"
+    first = graph.mutate(source, params={"t": "x"}, idempotency_key="k")
+    again = graph.mutate(source, params={"t": "x"}, idempotency_key="k")
+    assert again == first
+    assert graph.snapshot().count("Note") == 1
+    with pytest.raises(IdempotencyKeyReused):
+        graph.mutate(source, params={"t": "y"}, idempotency_key="k")
+    for bad in ("", "x" * 201, "é", "a\n"):
+        with pytest.raises(InvalidArgument):
+            graph.mutate(source, params={"t": "x"}, idempotency_key=bad)
+
+
+def test_the_receipt_is_that_of_the_contract(graph: Graph) -> None:
+    actor = graph.as_actor("ann")
+    found = actor.mutate('query m() { insert City { name: "rome" } }').to_dict()
+    assert set(found) == {
+        "branch", "query_name", "affected_nodes", "affected_edges", "actor_id", "commit",
+    }  # fmt: skip
+    assert (found["branch"], found["query_name"], found["actor_id"]) == ("main", "m", "ann")
+    assert found["commit"]["kind"] == "mutation"
+    assert found["commit"]["graph_commit_id"] == graph.snapshot().graph_commit_id
+
+
+def test_what_was_asked_wrongly_is_refused_before_anything(graphs: Opened, graph: Graph) -> None:
+    with pytest.raises(QuerySelectionError):
+        run(graph, "match { $p: Person } return { $p }")
+    with pytest.raises(QueryInvalid, match="T28"):
+        run(graph, 'insert City { name: "x" } delete City where name = "x"')
+    with pytest.raises(ParameterError):
+        run(graph, "insert City { name: $n }", {}, "$n: String")
+    with pytest.raises(ExternalBlobDenied):
+        run(graph, 'update Person set { picture: "s3://b/k" } where name = "Bob"')
+    with pytest.raises(InvalidArgument, match="base64"):
+        run(graph, 'update Person set { picture: "base64:***" } where name = "Bob"')
+    with pytest.raises(DeadlineExceeded):
+        graph.mutate('query m() { insert City { name: "x" } }', timeout_s=0.000001)
+    reader = Graph.open(graphs._root / "g0", mode="read_only")
+    with reader, pytest.raises(ReadOnlyGraph):
+        run(reader, 'insert City { name: "x" }')
+    assert graph.snapshot().count("City") == 0
+
+
+def test_more_rows_than_a_mutation_may_write_are_refused(graphs: Opened) -> None:
+    graph = graphs.init("node N { name: String @key  a: I32? }")
+    with graph.write() as write:
+        write.append("N", pa.table({"name": [f"n{number}" for number in range(8_193)]}))
+        write.commit()
+    with pytest.raises(ResourceLimit) as caught:
+        run(graph, 'update N set { a: 1 } where name != ""')
+    assert caught.value.details["resource"] == "keyed write entities for node:N"
+    assert run(graph, 'update N set { a: 1 } where name != "n0"').affected_nodes == 8_192
+    assert run(graph, 'delete N where name != ""').affected_nodes == 8_193
+
+
+# --- with others ------------------------------------------------------------------------------
+
+
+def test_inserts_of_many_threads_all_land_once(graph: Graph) -> None:
+    def insert(worker: int) -> None:
+        for number in range(5):
+            run(graph, f'insert Person {{ name: "w{worker}-{number}" }}')
+
+    threads = [threading.Thread(target=insert, args=(worker,)) for worker in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert graph.snapshot().count("Person") == 24
+
+
+def test_of_two_updates_of_one_row_one_wins_and_the_other_is_told(
+    graphs: Opened, graph: Graph
+) -> None:
+    other = graphs.again(graph)
+    done: list[int] = []
+
+    def overtake() -> None:
+        if not done:
+            done.append(1)
+            run(other, 'update Person set { age: 99 } where name = "Bob"')
+
+    with armed("mutation.post_stage_pre_lease", overtake), pytest.raises(ReadSetChanged):
+        run(graph, 'update Person set { age: 11 } where name = "Bob"')
+    assert people(graph)["Bob"] == 99
+    done.clear()
+    with armed("mutation.post_stage_pre_lease", overtake):
+        run(graph, 'update Person set { age: 12 } where name = "Alice"')
+    assert (people(graph)["Alice"], people(graph)["Bob"]) == (12, 99)
+
+
+def test_a_mutation_writes_to_its_branch_only(graph: Graph) -> None:
+    graph.branches.create("side")
+    graph.mutate('query m() { delete Person where name = "Bob" }', branch="side")
+    assert "Bob" in people(graph)
+    assert "Bob" not in people(graph, "side")
+    assert graph.snapshot(branch="side").count("Knows") == 1
+    assert graph.snapshot().count("Knows") == 3
+
+
+# --- vectors ----------------------------------------------------------------------------------
+
+
+def test_a_required_vector_is_filled_from_its_text(graphs: Opened) -> None:
+    graph = graphs.init(
+        'node Doc { name: String @key  body: String  vec: Vector(4) @embed("body")'
+        '  other: Vector(4)? @embed("body") }',
+        EMBED_PROVIDER="mock",
+    )
+    run(graph, 'insert Doc { name: "a", body: "red fox" }')
+    found = graph.snapshot().entity("Doc", "a")
+    assert found is not None
+    assert len(found["vec"]) == 4
+    assert found["other"] is None
+    nearest = graph.query(
+        'query q() { match { $d: Doc } return { nearest($d.vec, "red fox") as d }'
+        ' order { nearest($d.vec, "red fox") } limit 1 }'
+    )
+    assert nearest.to_dicts()[0]["d"] == pytest.approx(0.0, abs=1e-6)
+    result = run(graph, 'update Doc set { body: "blue" } where name = "a"')
+    assert len(result.warnings) == 2
+    assert "Doc.vec" in result.warnings[0]
