@@ -1,7 +1,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help install check test test-all format lock bench clean
+.PHONY: help install check test test-all format lock grammar bench clean
 
 LIB := . scripts/lib.sh
 
@@ -28,8 +28,11 @@ lock: ## Resolve requirements.lock anew, keeping what still fits (UPGRADE=1: the
 		--python-version 3.11 --generate-hashes --no-header --no-annotate --quiet \
 		$(if $(UPGRADE),--upgrade) -o requirements.lock
 
+grammar: install ## Build the parser tables beside the grammars
+	@.venv/bin/python -m omnigraph.lang.grammar_tables
+
 bench: install ## Run every benchmark
-	@for file in benchmarks/*.py; do \
+	@for file in benchmarks/{compile_queries,commits,queries}.py; do \
 		if [ -e "$$file" ]; then .venv/bin/python "$$file"; else echo "no benchmarks yet" >&2; fi; \
 	done
 

@@ -1,6 +1,7 @@
 """Compiles the sample schema, lints the sample queries and prints what the compiler understood.
 
-Needs no graph and writes nothing. The last part is the plan of one query as the executors get it.
+Needs no graph and writes nothing; `store.py` beside it runs queries. The last part is the plan of
+one query as the compiler gives it: how it runs on a graph is what `Graph.explain` tells.
 
     python examples/papers/quickstart.py
     python examples/papers/quickstart.py --query hybrid_search

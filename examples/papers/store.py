@@ -1,4 +1,4 @@
-"""Stores the sample in a graph, changes it on a branch, and reads it as it was.
+"""Stores the sample in a graph, asks it a few queries, changes it on a branch, reads the past.
 
     python examples/papers/store.py papers.omni        # a new graph in this folder
     python examples/papers/store.py s3://bucket/papers # or in a bucket
@@ -21,6 +21,7 @@ from omnigraph.lang import Catalog, EdgeType, NodeType
 
 HERE = Path(__file__).parent
 SCHEMA = HERE / "schema.pg"
+QUERIES = HERE / "queries.gq"
 DATA = HERE / "papers-small.ndjson"
 
 Record = dict[str, Any]
@@ -73,6 +74,32 @@ def store(graph: Graph, catalog: Catalog, records: dict[str, list[Record]]) -> N
         print(f"  {table:<22} {rows['added']:>3} rows")
 
 
+def build_indexes(graph: Graph) -> None:
+    """Builds every index that the schema declares; the answers are the same without them."""
+    report = graph.maintenance.ensure_indices()
+    built = sum(len(table.built) for table in report.tables)
+    print(f"Indexes: {built} built on {len(report.tables)} tables", end="\n\n")
+
+
+def ask(graph: Graph) -> None:
+    """Runs a walk, a negation, groups and a search of `queries.gq`, each on one snapshot."""
+    source = QUERIES.read_text(encoding="utf-8")
+    paper = next(iter(graph.query(source, "paper_by_slug", {"slug": "p2022-0002"})))
+    asked: dict[str, Record] = {
+        "citation_chain": {"slug": "p2023-0006"},
+        "uncited_papers": {"before": "2024-01-01", "keyword": "representation learning"},
+        "topic_overview": {},
+        "hybrid_search": {
+            "topic": "representation-learning",
+            "since": "2022-01-01",
+            "text": "contrastive training",
+            "embedding": paper["p.embedding"],
+        },
+    }
+    for name, params in asked.items():
+        print(graph.query(source, name, params).to_table(max_width=44), end="\n\n")
+
+
 def review(graph: Graph) -> None:
     """Removes all citations on a branch; `main` and the past keep them."""
     graph.branches.create("review")
@@ -88,7 +115,7 @@ def review(graph: Graph) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Stores the sample where it is told to."""
-    parser = argparse.ArgumentParser(description="Store the sample domain in a graph.")
+    parser = argparse.ArgumentParser(description="Store the sample domain in a graph and query it.")
     parser.add_argument("graph", nargs="?", help="a new folder or s3:// address")
     where = parser.parse_args(arguments).graph
     with (
@@ -96,6 +123,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         Graph.init(where or Path(scratch, "papers.omni"), schema=SCHEMA) as graph,
     ):
         store(graph, graph.schema.catalog, read_records(DATA))
+        build_indexes(graph)
+        ask(graph)
         review(graph)
 
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from omnigraph.engine.bindings import Bindings
 from omnigraph.engine.compare import Const, repeated
-from omnigraph.engine.entities import distinct
+from omnigraph.engine.entities import distinct, distinct_numbers
 from omnigraph.engine.order import value_codes
 from omnigraph.engine.sums import count_rows, sum_floats, sum_integers
 from omnigraph.errors import InternalError, NumericOverflow
@@ -103,7 +103,7 @@ def _group(keys: Sequence[ir.Expr], bindings: Bindings) -> Groups:
 def _dense(codes: Numbers, size: int) -> tuple[Numbers, int]:
     """The codes renumbered without gaps."""
     if size <= 4 * len(codes) + 1024:
-        used, places = distinct(codes, size)
+        used, places = distinct_numbers(codes, size)
         return places, len(used)
     used, places = np.unique(codes, return_inverse=True)
     return places, len(used)
@@ -120,7 +120,7 @@ def _key_codes(key: ir.Expr, bindings: Bindings) -> tuple[Numbers, int]:
             entities = bound.entities
             if name == entities.table.identity:
                 return bound.at, entities.size
-            used, inverse = distinct(bound.at, entities.size)
+            used, inverse = distinct(bound.at, entities)
             is_all = len(used) == entities.size
             values = entities.read([name], None if is_all else used)[name]
             found, codes = encode(values)

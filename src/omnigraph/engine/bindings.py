@@ -43,6 +43,8 @@ class Bindings:
     def keep(self, chosen: NDArray[Any]) -> Bindings:
         """Rows by mask or by position; a position may come more than once."""
         count = int(np.count_nonzero(chosen)) if chosen.dtype == bool else len(chosen)
+        if count == self.rows and chosen.dtype == bool:
+            return self
         return Bindings(
             rows=count,
             columns={

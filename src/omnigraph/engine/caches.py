@@ -9,7 +9,8 @@ from omnigraph.engine.runtime_cache import LruCache
 from omnigraph.graph.topology import Alignments, GraphIndex, TypeIndex
 
 if TYPE_CHECKING:
-    from omnigraph.engine.nearest import VectorMatrix
+    from omnigraph.engine.runtime_cache import TableVersion
+    from omnigraph.engine.vector_matrix import VectorMatrix
     from omnigraph.settings.sections import QuerySettings
     from omnigraph.storage.search import TextInMemory
 
@@ -17,6 +18,7 @@ MOST_TOPOLOGIES = 8
 MOST_TYPE_INDEXES = 16
 MOST_TEXTS = 4
 MOST_VECTORS = 4
+MOST_COVERAGES = 256
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +38,8 @@ class EngineCaches:
     texts: LruCache[KeptText]
     vectors: LruCache[VectorMatrix]
     alignments: Alignments = field(default_factory=Alignments)
+    coverage: dict[TableVersion, dict[tuple[str, str], float]] = field(default_factory=dict)
+    """By property and kind of index: the part of the rows that it covers."""
 
     @classmethod
     def of(cls, settings: QuerySettings) -> Self:
@@ -48,8 +52,15 @@ class EngineCaches:
             vectors=LruCache(most_entries=MOST_VECTORS, most_bytes=size_bytes // 2),
         )
 
+    def keep_coverage(self, version: TableVersion, found: dict[tuple[str, str], float]) -> None:
+        """Remember what the indexes of a version cover: that never changes."""
+        if len(self.coverage) >= MOST_COVERAGES:
+            self.coverage.clear()
+        self.coverage[version] = found
+
     def clear(self) -> None:
         """Drop everything."""
+        self.coverage.clear()
         self.topologies.clear()
         self.types.clear()
         self.texts.clear()

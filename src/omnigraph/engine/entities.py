@@ -6,6 +6,7 @@ for the rows that are left then.
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -91,6 +92,15 @@ class Entities:
             is_ascending=True,
         )
 
+    @cached_property
+    def everything(self) -> Numbers:
+        """The number of each; who holds this very array is bound to all of them."""
+        return np.arange(self.size)
+
+    def is_everything(self, at: Numbers) -> bool:
+        """Whether these numbers are known to be all, in order."""
+        return at is self.__dict__.get("everything")
+
     @property
     def ids(self) -> Ids:
         """The id of each."""
@@ -132,6 +142,8 @@ class Entities:
 
     def read(self, names: Iterable[str], at: Numbers | None = None) -> dict[str, Values]:
         """Columns of the entities at these numbers, or of all."""
+        if at is not None and self.is_everything(at):
+            at = None
         wanted = list(dict.fromkeys(names))
         missing = [name for name in wanted if name not in self._columns]
         if missing and self._ids is not None:
@@ -174,8 +186,17 @@ class Entities:
         return find_ids(ids, text_array(self.read(["id"], at)["id"]))
 
 
-def distinct(at: Numbers, size: int) -> tuple[Numbers, Numbers]:
-    """The distinct numbers, ascending, and for each given one its place among them."""
+def distinct(at: Numbers, entities: Entities) -> tuple[Numbers, Numbers]:
+    """The distinct bound numbers, ascending, and for each given one its place among them."""
+    if entities.is_everything(at):
+        return at, at
+    return distinct_numbers(at, entities.size)
+
+
+def distinct_numbers(at: Numbers, size: int) -> tuple[Numbers, Numbers]:
+    """The distinct numbers below `size`, ascending, and for each given one its place."""
+    if len(at) == 1:
+        return at, np.zeros(1, np.int64)
     if len(at) * 8 < size:
         used, inverse = np.unique(at, return_inverse=True)
         return used, inverse

@@ -53,7 +53,7 @@ class Evaluator:
             return self._truth(item, bindings)
         (var,) = variables
         bound = bindings.columns[var]
-        used, inverse = distinct(bound.at, bound.entities.size)
+        used, inverse = distinct(bound.at, bound.entities)
         narrow = Bindings(rows=len(used), columns={var: Bound(bound.entities, used)})
         return self._truth(item, narrow)[inverse]
 
@@ -86,7 +86,7 @@ class Evaluator:
         bound = bindings.columns[expr.var]
         if isinstance(expr, ir.Bm25):
             return self.search.text_scores(expr, bound.entities, bound.at)
-        used, inverse = distinct(bound.at, bound.entities.size)
+        used, inverse = distinct(bound.at, bound.entities)
         return self.search.distances(expr, bound.entities, used)[inverse]
 
 
@@ -95,7 +95,7 @@ def property_values(bound: Bound, name: str) -> Values:
     entities = bound.entities
     if entities.has(name):
         return entities.read([name], bound.at)[name]
-    used, inverse = distinct(bound.at, entities.size)
+    used, inverse = distinct(bound.at, entities)
     if len(used) == entities.size:
         return entities.read([name])[name].take(bound.at)
     return entities.read([name], used)[name].take(inverse)
@@ -115,12 +115,12 @@ def same_entity(left: Bound, right: Bound) -> Mask:
         return _equal(left.entities.row_ids[left.at], right.entities.row_ids[right.at])
     if left.entities.ids is right.entities.ids:
         return _equal(left.at, right.at)
-    used, inverse = distinct(right.at, right.entities.size)
+    used, inverse = distinct(right.at, right.entities)
     ids = right.entities.read(["id"], used)["id"]
     order = np.argsort(right.entities.rank(used), kind="stable")
     place = np.empty(len(used), np.int64)
     place[order] = np.arange(len(used))
-    of_left, back = distinct(left.at, left.entities.size)
+    of_left, back = distinct(left.at, left.entities)
     found = left.entities.numbers_among(of_left, text_array(ids.take(order)))
     return _equal(found[back], place[inverse])
 

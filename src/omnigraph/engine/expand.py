@@ -14,9 +14,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.engine.bindings import Bindings, Bound
-from omnigraph.engine.entities import Entities, distinct
+from omnigraph.engine.entities import Entities, distinct, distinct_numbers
 from omnigraph.engine.traversal import Choice, WalkShape, choose_mode
-from omnigraph.engine.walk import Reached, ranges, walk
+from omnigraph.engine.walk import Reached, count_reached, ranges, walk
 from omnigraph.graph.arrays import ascending, mask_of, places_in, text_array
 from omnigraph.graph.topology import ABSENT, GraphIndex, build_graph_index, find_ids, number_texts
 from omnigraph.lang.ir import ExpandDirection
@@ -57,7 +57,7 @@ class Expander:
         if op.edge_var is not None:
             return self._expand_edges(op, op.edge_var, bindings), None
         source = bindings.columns[op.src_var]
-        used, inverse = distinct(source.at, source.entities.size)
+        used, inverse = distinct(source.at, source.entities)
         hops = _hops(edge, op)
         if hops is None or not len(used):
             return self._bind_none(op, bindings), None
@@ -84,7 +84,7 @@ class Expander:
     def has_neighbour(self, op: ir.Expand, bound: Bound) -> tuple[Mask, Choice | None]:
         """For each row whether there is any edge: the walk of a plain negation, without walking."""
         edge = self.tables.snapshot.catalog.edge_types[op.edge]
-        used, inverse = distinct(bound.at, bound.entities.size)
+        used, inverse = distinct(bound.at, bound.entities)
         if not len(used):
             return np.zeros(0, bool), None
         choice = choose_mode(
@@ -145,11 +145,9 @@ class Expander:
 
     def _count(self, adjacency: Adjacency, numbers: Numbers, hops: tuple[int, int]) -> Numbers:
         """How many nodes each source reaches."""
-        if hops != (1, 1):
-            return self._reach(adjacency, numbers, hops).counts
-        counts = np.zeros(len(numbers), np.int64)
         has = numbers != ABSENT
-        counts[has] = adjacency.degrees[numbers[has]]
+        counts = np.zeros(len(numbers), np.int64)
+        counts[has] = count_reached(adjacency, numbers[has], *hops, self.budget)
         return counts
 
     def _join_nodes(self, op: ir.Expand, reached: Reached, far: Ids) -> tuple[Reached, Bound]:
@@ -158,7 +156,7 @@ class Expander:
         needed = self.needs.of(op.dst_var, table.item)
         if needed is None and not op.dst_filters:
             return reached, Bound(Entities.of_ids(table, far), reached.targets)
-        used, inverse = distinct(reached.targets, len(far))
+        used, inverse = distinct_numbers(reached.targets, len(far))
         entities, at = self._nodes(table, far, used, needed or frozenset())
         keep = at != ABSENT
         narrow = Bindings(rows=int(keep.sum()), columns={op.dst_var: Bound(entities, at[keep])})
@@ -191,7 +189,7 @@ class Expander:
         """One row for each edge row."""
         edges = self.tables.edge(op.edge)
         source = bindings.columns[op.src_var]
-        used, inverse = distinct(source.at, source.entities.size)
+        used, inverse = distinct(source.at, source.entities)
         ids = text_array(source.entities.read(["id"], used)["id"])
         wanted = self.needs.of(edge_var, edges.item) or frozenset()
         columns = list(dict.fromkeys(["id", "src", "dst", *sorted(wanted)]))

@@ -218,7 +218,7 @@ def _distinct_rows(columns: Sequence[Bound], rows: int) -> tuple[Numbers, Number
         return np.zeros(min(1, rows), np.int64), np.zeros(rows, np.int64)
     codes = np.zeros(rows, np.int64)
     for column in columns:
-        _, places = distinct(column.at, column.entities.size)
+        _, places = distinct(column.at, column.entities)
         size = int(places.max()) + 1 if rows else 1
         codes = np.unique(codes * size + places, return_inverse=True)[1]
     _, first, inverse = np.unique(codes, return_index=True, return_inverse=True)

@@ -13,19 +13,21 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from omnigraph.engine.entities import distinct
+from omnigraph.engine.vector_matrix import vectors_in_memory
 from omnigraph.engine.vectors import approximate_distances
-from omnigraph.graph.arrays import flat_vectors, is_given, row_ids_of
+from omnigraph.graph.arrays import row_ids_of
 from omnigraph.graph.topology import ABSENT
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from omnigraph.engine.bindings import Bound
     from omnigraph.engine.search import SearchCalls
     from omnigraph.engine.tables import QueryTable
     from omnigraph.graph.arrays import Floats, Numbers
     from omnigraph.lang import ir
     from omnigraph.settings.sections import QuerySettings
+
+MANY_TIMES = 4
+"""With fewer candidates than this many times the limit nothing is ruled out first."""
 
 MOST_OF_TABLE = 16
 """When an index was asked for more than one row in this many, all distances are computed."""
@@ -37,20 +39,6 @@ class Near:
 
     used: Numbers
     distances: Floats
-
-
-@dataclass(frozen=True, slots=True)
-class VectorMatrix:
-    """The vectors of a property of a whole table, in the order of its type index."""
-
-    vectors: NDArray[np.float32]
-    scales: NDArray[np.float32]
-    """One over the length of each; NaN where there is none."""
-
-    @property
-    def nbytes(self) -> int:
-        """Memory of the arrays."""
-        return self.vectors.nbytes + self.scales.nbytes
 
 
 def is_exact(call: ir.Nearest, table: QueryTable, candidates: int, settings: QuerySettings) -> bool:
@@ -66,7 +54,7 @@ def find_nearest(
 ) -> Near:
     """The entities of a match that are nearest: at least `limit`, and all equals of the last."""
     entities, table = bound.entities, bound.entities.table
-    used, _ = distinct(bound.at, entities.size)
+    used, _ = distinct(bound.at, entities)
     query = search.vector(call, table)
     if query is None:
         return Near(used[:0], np.zeros(0))
@@ -91,21 +79,17 @@ def _nearest(near: Near, limit: int) -> Near:
 
 def _likely(call: ir.Nearest, bound: Bound, used: Numbers, limit: int, query: Floats) -> Numbers:
     """Of many candidates those that single precision does not rule out."""
-    table, index = bound.entities.table, bound.entities.type_index
-    dimension = len(query)
-    is_large = len(used) * MOST_OF_TABLE > table.rows and len(used) > 4 * limit
-    fits = 4 * table.rows * (dimension + 1) <= table.caches.vectors.most_bytes
-    if index is None or not (is_large and fits):
+    found = vectors_in_memory(bound.entities, used, call.property)
+    if found is None or len(used) <= MANY_TIMES * limit:
         return used
-    matrix = table.caches.vectors.obtain(
-        (table.version, call.property), lambda: _matrix(table, call.property, dimension)
-    )
-    is_all = len(used) == len(matrix.vectors)
+    matrix, at = found
+    is_all = len(at) == len(matrix.vectors)
     rough = approximate_distances(
-        matrix.vectors if is_all else matrix.vectors[used],
-        matrix.scales if is_all else matrix.scales[used],
+        matrix.vectors if is_all else matrix.vectors[at],
+        matrix.scales if is_all else matrix.scales[at],
         query,
     )
+    dimension = len(query)
     has = ~np.isnan(rough)
     if int(has.sum()) <= limit:
         return used[has]
@@ -114,17 +98,6 @@ def _likely(call: ir.Nearest, bound: Bound, used: Numbers, limit: int, query: Fl
     slack = 2.0 * (dimension + 8) * np.finfo(np.float32).eps
     likely: Numbers = used[has & (rough <= last + 2.0 * slack)]
     return likely
-
-
-def _matrix(table: QueryTable, name: str, dimension: int) -> VectorMatrix:
-    index = table.type_index()
-    values = table.take(index.row_ids, [name])[name]
-    vectors = np.full((len(values), dimension), np.nan, np.float32)
-    vectors[is_given(values)] = flat_vectors(values).reshape(-1, dimension)
-    lengths = np.sqrt(np.einsum("ij,ij->i", vectors, vectors, dtype=np.float64))
-    with np.errstate(divide="ignore", invalid="ignore"):
-        scales = np.where(lengths > 0, 1.0 / lengths, np.nan).astype(np.float32)
-    return VectorMatrix(np.nan_to_num(vectors), scales)
 
 
 def _by_index(

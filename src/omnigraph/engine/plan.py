@@ -47,7 +47,7 @@ class Plan:
         return json.dumps(self.to_dict(), ensure_ascii=False)
 
     def __str__(self) -> str:
-        """A tree, the last step first."""
+        """The steps in the order they run, what each one needs indented below it."""
         lines = [self._head()]
         lines.extend(f"  search {_call(call)}" for call in self.search)
         lines.extend(_tree(self.ops, "  "))
@@ -90,12 +90,14 @@ def _step(op: Mapping[str, Any]) -> str:
             what = "where not"
     if columns := op.get("columns"):
         what += f" reading {', '.join(columns)}"
-    estimate = f"about {op['est_rows']:,} rows"
+    rows = op["est_rows"]
+    estimate = f"about {rows:,} {'row' if rows == 1 else 'rows'}"
     return f"{what} ({_measures(op) if 'rows' in op else estimate})"
 
 
 def _measures(op: Mapping[str, Any]) -> str:
-    return f"{op['rows']:,} rows, {op['elapsed_ms']:.3f} ms"
+    rows = op["rows"]
+    return f"{rows:,} {'row' if rows == 1 else 'rows'}, {op['elapsed_ms']:.3f} ms"
 
 
 def _filter(item: Mapping[str, Any]) -> str:

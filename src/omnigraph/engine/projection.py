@@ -197,7 +197,7 @@ class Projector:
         size_bytes = 0
         for var, names in wanted.items():
             bound = bindings.columns[var]
-            used, inverse = distinct(bound.at, bound.entities.size)
+            used, inverse = distinct(bound.at, bound.entities)
             for name, values in bound.entities.read(names, used).items():
                 out[var, name] = values.take(inverse)
                 size_bytes += out[var, name].nbytes

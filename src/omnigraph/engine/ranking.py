@@ -85,7 +85,7 @@ def fuse(expr: ir.Rrf, bindings: Bindings, evaluator: Evaluator, limit: int | No
     if not isinstance(k, int | float) or k <= 0:
         raise InvalidArgument(f"the k of rrf is a number above 0, not {k!r}", argument="k")
     bound = bindings.columns[expr.first.var]
-    used, inverse = distinct(bound.at, bound.entities.size)
+    used, inverse = distinct(bound.at, bound.entities)
     narrow = Bindings(rows=len(used), columns={expr.first.var: Bound(bound.entities, used)})
     ids = bound.entities.rank(used)
     arms = [_positions(arm, narrow, ids, evaluator, limit) for arm in (expr.first, expr.second)]

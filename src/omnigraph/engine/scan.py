@@ -66,25 +66,30 @@ class Scanner:
     def _known_row(self, op: ir.NodeScan, table: QueryTable, pushed: Pushed) -> Bindings | None:
         """The one row that a filter names by id, if the ids of the table are in memory."""
         index = table.cached_type_index() if table.identity is not None else None
-        wanted = index and self._named_id(pushed.pushed, table.identity)
-        if index is None or wanted is None:
+        named = None if index is None else self._named_id(pushed.pushed, table.identity)
+        if index is None or named is None:
             return None
+        by_id, wanted = named
         at = find_ids(index.ids, pa.array([wanted], pa.string()))
         entities = Entities.whole(table, index)
         bindings = Bindings(rows=1, columns={op.var: Bound(entities, at)})
         bindings = bindings.keep(at != ABSENT)
         for item in op.filters:
-            bindings = bindings.keep(self.evaluator.truth(item, bindings))
+            if item is not by_id:
+                bindings = bindings.keep(self.evaluator.truth(item, bindings))
         return bindings
 
-    def _named_id(self, filters: Sequence[ir.Filter], identity: str | None) -> str | None:
+    def _named_id(
+        self, filters: Sequence[ir.Filter], identity: str | None
+    ) -> tuple[ir.Filter, str] | None:
+        """The filter that names an id, and the id."""
         for item in filters:
             match item:
                 case ir.Filter(
                     ir.Prop(property=name), FilterOp.EQ, (ir.Param() | ir.Lit()) as constant
                 ) if name == identity:
                     value = constant_value(constant, self.params)
-                    return value if isinstance(value, str) else None
+                    return (item, value) if isinstance(value, str) else None
         return None
 
     def _hits(self, texts: Sequence[ir.Search | ir.MatchText], table: QueryTable) -> RowIds:
@@ -117,7 +122,7 @@ class Scanner:
 
 
 def _bind(var: str, entities: Entities) -> Bindings:
-    return Bindings(rows=entities.size, columns={var: Bound(entities, np.arange(entities.size))})
+    return Bindings(rows=entities.size, columns={var: Bound(entities, entities.everything)})
 
 
 def _must_match(filters: Sequence[ir.Filter]) -> list[ir.Search | ir.MatchText]:

@@ -14,7 +14,8 @@ import pyarrow as pa
 
 from omnigraph.engine.caches import KeptText
 from omnigraph.engine.fuzzy import fuzzy_matches
-from omnigraph.engine.vectors import cosine_distances, query_vector
+from omnigraph.engine.vector_matrix import vectors_in_memory
+from omnigraph.engine.vectors import cosine_distances, matrix_distances, query_vector
 from omnigraph.errors import InvalidArgument
 from omnigraph.graph.arrays import row_ids_of, text_array
 from omnigraph.graph.pushdown import constant_value
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
     from omnigraph.engine.entities import Entities
     from omnigraph.engine.tables import QueryTable
-    from omnigraph.graph.arrays import Floats, Mask, Numbers, RowIds
+    from omnigraph.graph.arrays import Floats, Ids, Mask, Numbers, RowIds
 
     EmbedQuery = Callable[[QueryTable, str, str], Floats]
 
@@ -41,6 +42,8 @@ class TextHits:
 
     row_ids: RowIds
     scores: Floats
+    ids: Ids | None = None
+    """The ids of the rows, if the search told them."""
 
 
 @dataclass(kw_only=True)
@@ -96,6 +99,10 @@ class SearchCalls:
         query = self.vector(call, entities.table)
         if query is None:
             return np.full(len(at), np.nan)
+        held = vectors_in_memory(entities, at, call.property)
+        if held is not None:
+            matrix, places = held
+            return matrix_distances(matrix.vectors[places], query)
         vectors = entities.read([call.property], at)[call.property]
         entities.table.budget.require_bytes(vectors.nbytes, f"the vectors of {call.property}")
         return cosine_distances(vectors, query)

@@ -54,7 +54,6 @@ class QueryTable:
     caches: EngineCaches
     _scanned: dict[str, Values] = field(default_factory=dict)
     _scanned_at: RowNumbers | None = None
-    _coverage: dict[tuple[str, str], float] | None = None
 
     def with_budget(self, budget: Budget) -> QueryTable:
         """The same table, read for somebody else."""
@@ -146,13 +145,15 @@ class QueryTable:
 
     def coverage(self) -> dict[tuple[str, str], float]:
         """By property and kind of index: the part of the rows that it covers."""
-        if self._coverage is None:
-            self._coverage = {
+        found = self.caches.coverage.get(self.version)
+        if found is None:
+            found = {
                 (each.property_name, each.kind): each.rows_covered / each.rows if each.rows else 1.0
                 for each in self.store.index_coverage(self.handle)
                 if each.property_name is not None
             }
-        return self._coverage
+            self.caches.keep_coverage(self.version, found)
+        return found
 
     def type_index(self) -> TypeIndex:
         """All rows, numbered by id; kept between queries."""

@@ -14,6 +14,7 @@ import numpy as np
 from omnigraph.engine.bindings import Bindings, Bound
 from omnigraph.engine.entities import Entities
 from omnigraph.engine.search import TextHits
+from omnigraph.graph.arrays import row_ids_of, text_array
 from omnigraph.graph.pushdown import constant_value
 from omnigraph.lang import ir
 from omnigraph.lang.ir import FilterOp
@@ -49,9 +50,8 @@ def best_texts(
         return None
     hits = _best(table, call.property, text, limit)
     search.remember(call, table, hits)
-    entities = Entities(table, len(hits.row_ids), row_ids=hits.row_ids)
-    at = np.arange(entities.size)
-    return Bindings(rows=entities.size, columns={scan.var: Bound(entities, at)})
+    entities = Entities(table, len(hits.row_ids), ids=hits.ids, row_ids=hits.row_ids)
+    return Bindings(rows=entities.size, columns={scan.var: Bound(entities, entities.everything)})
 
 
 def _rank_call(query: ir.QueryIR) -> ir.Bm25 | None:
@@ -78,10 +78,8 @@ def _best(table: QueryTable, name: str, text: str, limit: int) -> TextHits:
         table.budget.check()
         found = table.store.search_text(table.handle, name, text, limit=wanted)
         scores = np.asarray(found["score"].to_numpy(), np.float64)
-        row_ids = np.asarray(found["row_id"].to_numpy(), np.uint64)
-        if len(scores) < wanted:
-            return TextHits(row_ids, scores)
         best = np.sort(scores)[::-1]
-        if best[-1] < best[limit - 1]:
-            return TextHits(row_ids, scores)
+        if len(scores) < wanted or best[-1] < best[limit - 1]:
+            ids = text_array(found["id"])
+            return TextHits(row_ids_of(found["row_id"]), scores, ids)
         wanted *= 4

@@ -74,6 +74,54 @@ def walk(
     return _joined(parts)
 
 
+def count_reached(
+    adjacency: Adjacency, sources: Numbers, min_hops: int, max_hops: int, budget: Budget
+) -> Numbers:
+    """How many nodes each of these distinct sources reaches within the bounds."""
+    if (min_hops, max_hops) == (1, 1):
+        return adjacency.degrees[sources]
+    size = len(adjacency.starts) - 1
+    at_once = max(1, VISITED_CELLS // max(1, size))
+    counts = [
+        _count_some(adjacency, sources[start : start + at_once], min_hops, max_hops, budget)
+        for start in range(0, len(sources), at_once)
+    ]
+    return np.concatenate((np.zeros(0, np.int64), *counts))
+
+
+def _count_some(
+    adjacency: Adjacency, sources: Numbers, min_hops: int, max_hops: int, budget: Budget
+) -> Numbers:
+    size = len(adjacency.starts) - 1
+    visited = np.zeros(len(sources) * size, bool)
+    frontier = np.arange(len(sources)) * size + sources
+    visited[frontier] = True
+    counts = np.zeros(len(sources), np.int64)
+    for hop in range(1, max_hops + 1):
+        budget.check()
+        if hop == min_hops:
+            # Whoever was visited before this hop is too near to count.
+            counts -= np.count_nonzero(visited.reshape(len(sources), size), axis=1)
+        cells, loops = _step(adjacency, frontier, size)
+        if hop == min_hops:
+            counts += np.bincount(loops // max(1, size), minlength=len(sources))
+        if hop == max_hops:
+            visited[cells] = True
+            break
+        frontier = _first_visits(cells, visited)
+    counts += np.count_nonzero(visited.reshape(len(sources), size), axis=1)
+    return counts
+
+
+def _step(adjacency: Adjacency, frontier: Numbers, size: int) -> tuple[Numbers, Numbers]:
+    """The cells that the edges of a frontier lead to, and those of them that are self loops."""
+    walker, node = np.divmod(frontier, size)
+    reached = neighbours(adjacency, node)
+    counts = reached.counts
+    cells = np.repeat(walker * size, counts) + reached.targets
+    return cells, cells[reached.targets == np.repeat(node, counts)]
+
+
 def _joined(parts: list[Reached]) -> Reached:
     if len(parts) == 1:
         return parts[0]
@@ -99,13 +147,9 @@ def _walk_some(
     total = rows_before
     for hop in range(1, max_hops + 1):
         budget.check()
-        walker, node = np.divmod(frontier, size)
-        next_hop = neighbours(adjacency, node)
-        counts = next_hop.counts
-        cells = np.repeat(walker * size, counts) + next_hop.targets
+        cells, loops = _step(adjacency, frontier, size)
         if hop == min_hops:
             # A node at this distance less one was not emitted yet; its self loop emits it.
-            loops = cells[next_hop.targets == np.repeat(node, counts)]
             emitted.append(loops)
             total += len(loops)
         frontier = _first_visits(cells, visited)
@@ -126,7 +170,10 @@ def _first_visits(cells: Numbers, visited: NDArray[np.bool_]) -> Numbers:
         marks[fresh] = True
         found = np.flatnonzero(marks)
     else:
-        found = np.unique(fresh)
+        fresh.sort()
+        is_first = np.ones(len(fresh), bool)
+        np.not_equal(fresh[1:], fresh[:-1], out=is_first[1:])
+        found = fresh[is_first]
     visited[found] = True
     return found
 

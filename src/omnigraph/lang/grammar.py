@@ -8,7 +8,6 @@ recursion over the tree can run deep.
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cache
 from itertools import pairwise
 
 from lark import Lark, TextSlice, Token, Tree
@@ -18,6 +17,7 @@ from lark.parsers.lalr_interactive_parser import InteractiveParser
 from lark.parsers.lalr_parser_state import ParserState
 
 from omnigraph.lang.diagnostics import Findings
+from omnigraph.lang.grammar_tables import parser_of
 from omnigraph.lang.habits import QUERY_HABITS, SCHEMA_HABITS, Habits, find_hint
 from omnigraph.lang.source import Extent, Source, SourceUnreadable
 from omnigraph.lang.suggest import did_you_mean
@@ -92,7 +92,7 @@ def parse_trees(language: Language, findings: Findings) -> list[Node]:
     text = findings.source.text
     if findings or not _is_shallow(text, language, findings):
         return []
-    parser = _parser(language.grammar)
+    parser = parser_of(language.grammar)
     try:
         return child_trees(parser.parse(text))
     except UnexpectedInput:
@@ -130,18 +130,6 @@ def extent_of(item: Node | Token) -> Extent:
     if item.meta.empty:
         return 0, 0
     return item.meta.start_pos, item.meta.end_pos
-
-
-@cache
-def _parser(grammar: str) -> Lark:
-    return Lark.open(
-        grammar,
-        rel_to=__file__,
-        parser="lalr",
-        lexer="contextual",
-        propagate_positions=True,
-        maybe_placeholders=False,
-    )
 
 
 def _is_shallow(text: str, language: Language, findings: Findings) -> bool:

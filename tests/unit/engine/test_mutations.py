@@ -50,7 +50,7 @@ def run(
 
 def people(graph: Graph, branch: str = "main") -> dict[str, int | None]:
     found = graph.snapshot(branch=branch).scan("Person", columns=["name", "age"]).read_all()
-    return dict(zip(found["name"].to_pylist(), found["age"].to_pylist(), strict=True))
+    return {str(row["name"]): row["age"] for row in found.to_pylist()}
 
 
 def versions(graph: Graph, branch: str = "main") -> dict[str, tuple[str | None, int]]:
