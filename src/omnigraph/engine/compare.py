@@ -10,11 +10,9 @@ import operator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias, assert_never
 
-import datafusion
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from datafusion import functions as df
 
 from omnigraph.errors import InternalError
 from omnigraph.graph.arrays import is_given, mask_of, text_array
@@ -162,9 +160,12 @@ def _texts(operand: Operand, rows: int) -> Values:
 
 
 def _contains_by_row(whole: Values, part: Values, *, is_prefix: bool) -> Mask:
+    import datafusion  # a comparison of two texts is rare, and it loads slowly
+
     session = datafusion.SessionContext()
     rows = pa.table({"whole": whole, "part": part, "at": pa.array(np.arange(len(whole)))})
-    test = df.starts_with if is_prefix else df.contains
+    functions = datafusion.functions
+    test = functions.starts_with if is_prefix else functions.contains
     frame = session.from_arrow(rows).filter(test(datafusion.col("whole"), datafusion.col("part")))
     mask = np.zeros(len(whole), bool)
     mask[frame.select("at").to_arrow_table()["at"].to_numpy()] = True

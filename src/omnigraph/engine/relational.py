@@ -1,7 +1,8 @@
 """Relational work that outgrows arrays of numbers: joins by value, large sorts, by DataFusion.
 
 Each call has a session of its own whose memory pool is the query's budget, with spilling to disk;
-what goes in and comes out are keys and row positions, never whole rows.
+what goes in and comes out are keys and row positions, never whole rows. DataFusion is loaded when
+one of these is first needed.
 """
 
 from __future__ import annotations
@@ -11,14 +12,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
-from datafusion import RuntimeEnvBuilder, SessionConfig, SessionContext, col
 
 from omnigraph.errors import ResourceLimit
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from datafusion import DataFrame
+    from datafusion import DataFrame, SessionContext
 
     from omnigraph.engine.budget import Budget
     from omnigraph.graph.arrays import Numbers, Values
@@ -54,6 +54,8 @@ def join_rows(
 
 def sort_rows(keys: Sequence[SortColumn], budget: Budget) -> Numbers:
     """The positions of the rows in order; rows that are equal in every key come in any order."""
+    from datafusion import col
+
     session = open_session(budget)
     frame = session.from_arrow(_keys([each.values for each in keys], "k"))
     ordered = frame.sort(
@@ -69,6 +71,8 @@ def sort_rows(keys: Sequence[SortColumn], budget: Budget) -> Numbers:
 
 def open_session(budget: Budget) -> SessionContext:
     """A session within the budget; it must live as long as its frames."""
+    from datafusion import RuntimeEnvBuilder, SessionConfig, SessionContext
+
     runtime = RuntimeEnvBuilder().with_disk_manager_os()
     runtime = runtime.with_fair_spill_pool(budget.memory_bytes)
     return SessionContext(SessionConfig(), runtime)

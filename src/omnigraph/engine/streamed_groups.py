@@ -9,10 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, assert_never
 
-import datafusion
 import numpy as np
 import pyarrow as pa
-from datafusion import functions as df
 
 from omnigraph.engine.relational import collect, open_session
 from omnigraph.graph.arrays import one_array
@@ -118,6 +116,8 @@ def _is_exact(expr: ir.Expr) -> bool:
 
 
 def _aggregates(agg: ir.Agg, number: int) -> list[Expr]:
+    from datafusion import functions as df
+
     if not isinstance(agg.arg, ir.Prop):
         return [df.count(_column("id")).alias(f"agg{number}")]
     argument = _column(agg.arg.property)
@@ -144,6 +144,8 @@ def _is_wide(prop: ir.Prop) -> bool:
 
 
 def _column(name: str) -> Expr:
+    import datafusion
+
     quoted = name.replace('"', '""')
     return datafusion.col(f'"{quoted}"')
 

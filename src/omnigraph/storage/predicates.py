@@ -15,13 +15,13 @@ import operator
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, TypeAlias, assert_never
+from typing import TYPE_CHECKING, Any, TypeAlias, assert_never
 
-import datafusion
 import pyarrow as pa
 import pyarrow.compute as pc
-from datafusion import Expr
-from datafusion import functions as df
+
+if TYPE_CHECKING:
+    from datafusion import Expr
 
 
 class CompareOp(StrEnum):
@@ -122,6 +122,8 @@ def columns_of(predicate: Predicate) -> frozenset[str]:
 
 def to_datafusion(predicate: Predicate, columns: Columns) -> Expr:
     """The predicate over a table registered with DataFusion."""
+    import datafusion  # only some predicates need it, and it takes a while to load
+
     match predicate:
         case Compare(column, op, value):
             if not value.is_valid:
@@ -131,7 +133,9 @@ def to_datafusion(predicate: Predicate, columns: Columns) -> Expr:
         case In(column, values):
             if not len(values):
                 return _none_of(_column(column, columns))
-            return df.in_list(_column(column, columns), [datafusion.lit(each) for each in values])
+            return datafusion.functions.in_list(
+                _column(column, columns), [datafusion.lit(each) for each in values]
+            )
         case IsNull(column):
             return _column(column, columns).is_null()
         case And(parts):
@@ -148,12 +152,16 @@ def to_datafusion(predicate: Predicate, columns: Columns) -> Expr:
 
 
 def _column(name: str, columns: Columns) -> Expr:
+    import datafusion
+
     # Unquoted names are lowered, and camelCase properties would not exist.
     quoted = columns.get(name, name).replace('"', '""')
     return datafusion.col(f'"{quoted}"')
 
 
 def _constant(*, value: bool | None) -> Expr:
+    import datafusion
+
     return datafusion.lit(pa.scalar(value, pa.bool_()))
 
 

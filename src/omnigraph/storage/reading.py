@@ -7,13 +7,13 @@ allow it and to DataFusion over the table provider otherwise; the rows are the s
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, TypeAlias, cast
 
 import lance
 import pyarrow as pa
 import pyarrow.compute as pc
-from datafusion import DataFrame, Expr, SessionContext, col
 from lance.dataset import ColumnOrdering
 
 from omnigraph.errors import InternalError
@@ -38,6 +38,7 @@ from omnigraph.storage.predicates import (
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from datafusion import DataFrame, Expr, SessionContext
     from lance import LanceDataset
     from lance.fragment import LanceFragment
 
@@ -88,15 +89,21 @@ class ChangedRows:
     """There then, gone now."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Reads:
-    """What every read needs.
-
-    The session outlives every frame that was made of it: a provider whose session is gone fails.
-    """
+    """What every read needs."""
 
     calls: StoreCalls
-    session: SessionContext = field(default_factory=SessionContext)
+
+    @cached_property
+    def session(self) -> SessionContext:
+        """For predicates that Lance's scanner does not take.
+
+        It outlives every frame that was made of it: a provider whose session is gone fails.
+        """
+        from datafusion import SessionContext  # most graphs never need it, and it loads slowly
+
+        return SessionContext()
 
     def frame(
         self, dataset: LanceDataset, *, with_row_address: bool = False, with_row_ids: bool = False
@@ -154,6 +161,8 @@ def filtered(reads: Reads, rows: pa.Table, predicate: Predicate | None) -> pa.Ta
     kept = rows.select(names).append_column("_position", pa.array(range(rows.num_rows)))
     with reads.calls.making("filter", "rows in memory"):
         # A session of its own: one that is shared would keep every table for good.
+        from datafusion import SessionContext
+
         session = SessionContext()
         frame = session.from_arrow(kept).filter(to_datafusion(predicate, {}))
         positions = frame.select(_quoted("_position")).to_arrow_table()["_position"]
@@ -231,6 +240,8 @@ def _provided(
 
 
 def _quoted(column: str) -> Expr:
+    from datafusion import col
+
     escaped = column.replace('"', '""')
     return col(f'"{escaped}"')
 

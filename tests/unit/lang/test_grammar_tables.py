@@ -13,7 +13,7 @@ _SOURCES = {
         " return { $p.name as n, count($f) } order { n desc } limit 3 }"
     ),
     "schema.lark": (
-        'node Person implements Named @description("x") { name: String @key  tags: [I32]? }'
+        'node Person @description("x") { name: String @key  tags: [I32]? }'
         " edge Knows: Person -> Person @card(0..2) { since: Date? }"
     ),
 }
