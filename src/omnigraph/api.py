@@ -6,6 +6,7 @@ leases and caches and is safe twice.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Self
@@ -34,7 +35,7 @@ from omnigraph.storage.graph_storage import open_storage
 from omnigraph.storage.location import parse_location
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator
     from types import TracebackType
 
     import pyarrow as pa
@@ -218,13 +219,16 @@ class Graph:
                 "give a branch or a snapshot, not both: a snapshot names its branch",
                 argument="snapshot",
             )
-        if snapshot is None:
-            branch = branch or MAIN_BRANCH
+        _require_query(source, name, params)
+        if snapshot is None and branch is None:
+            branch = MAIN_BRANCH
         return QueryRequest(
             source=source,
             name=name,
             params=params,
-            snapshot=open_snapshot(self._graph, snapshot, branch or MAIN_BRANCH),
+            snapshot=open_snapshot(
+                self._graph, snapshot, MAIN_BRANCH if branch is None else branch
+            ),
             target=QueryTarget(branch=branch, snapshot=snapshot),
             timeout_s=timeout_s,
         )
@@ -267,6 +271,7 @@ class Graph:
             PreconditionFailed: the head is not the given `if_commit`.
         """
         self._graph.require_writable()
+        _require_query(source, name, params)
         request = MutationRequest(
             source=source,
             name=name,
@@ -515,6 +520,19 @@ def _schema_text(schema: str | Path) -> str:
         raise InvalidArgument(
             f"cannot read the schema {schema}: {error}", path=str(schema)
         ) from error
+
+
+def _require_query(source: object, name: object, params: object) -> None:
+    """What a caller without a type checker may get wrong."""
+    for argument, given, kinds, what in (
+        ("source", source, (str,), "the text of a query"),
+        ("name", name, (str, type(None)), "the name of a query"),
+        ("params", params, (Mapping, type(None)), "a mapping of names to values"),
+    ):
+        if not isinstance(given, kinds):
+            raise InvalidArgument(
+                f"{argument} is {what}, not {type(given).__name__}", argument=argument
+            )
 
 
 def _checked_key(key: str | None) -> str | None:

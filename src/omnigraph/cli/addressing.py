@@ -74,8 +74,10 @@ def find_target(session: Session, uri: str | None, *, name: str = URI) -> Target
     return Target(uri=address, settings=settings)
 
 
-def find_write_target(session: Session, uri: str | None, *, name: str = URI) -> Target:
+def find_write_target(session: Session, uri: str | None, *, name: str | None = URI) -> Target:
     """The graph to write, with the actor of the option or of the operator config.
+
+    `name` is None for a command whose arguments cannot name a graph.
 
     Raises:
         UsageError, SettingInvalid: as `find_target`.

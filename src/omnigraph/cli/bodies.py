@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from omnigraph.engine.plan import Plan
     from omnigraph.graph.commit_graph import Commit
+    from omnigraph.graph.mutation_result import MutationResult
     from omnigraph.graph.snapshot import Snapshot, SnapshotTable
 
 _COMMIT_FIELDS: Final = (
@@ -36,6 +37,12 @@ def commit_body(commit: Commit) -> dict[str, object]:
     """A commit; `recovered` is there only when a recovery published it for its writer."""
     body: dict[str, object] = {name: getattr(commit, name) for name in _COMMIT_FIELDS}
     return body | ({"recovered": True} if commit.recovered else {})
+
+
+def mutation_body(result: MutationResult) -> dict[str, object]:
+    """The receipt of a mutation; `commit` is null when nothing changed."""
+    body: dict[str, object] = result.to_dict()
+    return body | {"commit": None if result.commit is None else commit_body(result.commit)}
 
 
 def snapshot_body(snapshot: Snapshot, branch: str) -> dict[str, object]:

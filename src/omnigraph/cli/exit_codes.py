@@ -113,6 +113,11 @@ EXIT_CODES: Final[Mapping[str, int]] = {
 }
 
 
-def exit_code_of(error: OmnigraphError) -> int:
-    """The number that the process ends with."""
-    return EXIT_CODES[error.code]
+def exit_code_of(error: OmnigraphError, *, is_repeatable: bool = False) -> int:
+    """The number that the process ends with.
+
+    A command with an idempotency key is repeatable: sending it again is safe also while nobody
+    knows whether it happened.
+    """
+    code = EXIT_CODES[error.code]
+    return TRY_AGAIN if is_repeatable and code == OUTCOME_UNKNOWN else code

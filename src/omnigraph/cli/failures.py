@@ -55,6 +55,22 @@ _CODES: Final[Mapping[str, str | None]] = {
 
 
 _DETAILS: Final[Mapping[str, tuple[str, Mapping[str, str]]]] = {
+    "precondition_failure": (
+        "precondition_failure",
+        {"expected": "expected", "actual": "actual"},
+    ),
+    "read_set_conflict": (
+        "read_set_conflict",
+        {"member": "member", "expected": "expected", "actual": "actual"},
+    ),
+    "key_conflict": (
+        "key_conflict",
+        {"entity_kind": "kind", "type_name": "type", "entity_id": "entity_id"},
+    ),
+    "idempotency_key_reused": (
+        "idempotency_key_reused",
+        {"key": "idempotency_key", "graph_commit_id": "graph_commit_id"},
+    ),
     "branch_has_descendants": ("branch_descendants", {"names": "descendants"}),
     "fenced": ("recovery_required", {"operation_id": "operation_id"}),
     "recovery_required": ("recovery_required", {"operation_id": "operation_id"}),
@@ -74,7 +90,6 @@ _PLANNED_COMMANDS: Final = frozenset(
         "analytics",
         "apply",
         "blob",
-        "change",
         "changes",
         "cleanup",
         "cluster",
@@ -88,7 +103,6 @@ _PLANNED_COMMANDS: Final = frozenset(
         "login",
         "logout",
         "merge",
-        "mutate",
         "optimize",
         "policy",
         "profile",
@@ -100,10 +114,10 @@ _PLANNED_COMMANDS: Final = frozenset(
 )
 
 
-def report(error: OmnigraphError, output: Output) -> int:
+def report(error: OmnigraphError, output: Output, *, is_repeatable: bool = False) -> int:
     """Show an error and return the exit code of the process.
 
-    The exit code stands even when nobody can be told: standard error may be closed or full.
+    `is_repeatable` says that the command has an idempotency key, so that it may be sent again. The exit code stands even when nobody can be told: standard error may be closed or full.
     """
     with contextlib.suppress(OSError):
         if output.is_json:
@@ -112,7 +126,7 @@ def report(error: OmnigraphError, output: Output) -> int:
             output.fail(error.message)
         else:
             output.fail(_one_line(error.message))
-    return exit_code_of(error)
+    return exit_code_of(error, is_repeatable=is_repeatable)
 
 
 def envelope_of(error: OmnigraphError) -> dict[str, object]:
@@ -125,6 +139,11 @@ def envelope_of(error: OmnigraphError) -> dict[str, object]:
         name, fields = _DETAILS[error.code]
         envelope[name] = {
             field: error.details[ours] for field, ours in fields.items() if ours in error.details
+        }
+    if "violations" in error.details:
+        envelope["violations"] = {
+            "total": error.details["total"],
+            "items": error.details["violations"],
         }
     if "diagnostics" in error.details:
         envelope["diagnostics"] = error.details["diagnostics"]

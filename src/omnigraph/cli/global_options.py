@@ -78,6 +78,8 @@ RULES: Final[Mapping[str, CommandRule]] = {
     "snapshot": _READ,
     "query": _READ,
     "read": replace(_READ, instead="query"),
+    "mutate": _WRITE,
+    "change": replace(_WRITE, instead="mutate"),
     "explain": _READ,
     "branch create": _WRITE,
     "branch list": _READ,

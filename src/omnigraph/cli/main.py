@@ -22,6 +22,7 @@ from omnigraph.cli import (
     explain,
     init,
     lint,
+    mutate,
     query,
     recovery,
     schema,
@@ -62,7 +63,7 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 for _group in (
-    *(init, query, explain, snapshot, branch, commit, schema),
+    *(init, query, mutate, explain, snapshot, branch, commit, schema),
     *(ensure_indices, recovery, lint, version, doctor),
 ):
     _group.register(app)
@@ -235,5 +236,5 @@ def _dispatch(program: typer.Typer, name: str, arguments: Sequence[str], session
     except Exception as error:  # noqa: BLE001 - the edge of the process: everything ends as an error
         if session.log_level is LogLevel.DEBUG:
             session.output.explain(render_traceback(error))
-        return report(translate(error), session.output)
+        return report(translate(error), session.output, is_repeatable=session.is_repeatable)
     return int(code or exit_codes.OK)

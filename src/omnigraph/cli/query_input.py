@@ -91,9 +91,9 @@ class QueryOptions:
     params: str | None
     params_file: Path | None
     branch: str | None
-    snapshot: str | None
-    engine: Engine | None
     timeout_s: float | None
+    snapshot: str | None = None
+    engine: Engine | None = None
 
     def __post_init__(self) -> None:
         for first, second, both in (

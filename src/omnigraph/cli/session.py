@@ -21,6 +21,8 @@ class Session:
     log_level: LogLevel
     scope: Scope = field(default_factory=Scope)
     assumes_yes: bool = False
+    is_repeatable: bool = False
+    """The command has an idempotency key: sending it again cannot write twice."""
 
     def require_settings(self) -> Settings:
         """The settings; what the operator should know about them goes to standard error.

@@ -124,7 +124,9 @@ def _key_codes(key: ir.Expr, bindings: Bindings) -> tuple[Numbers, int]:
             is_all = len(used) == entities.size
             values = entities.read([name], None if is_all else used)[name]
             found, codes = encode(values)
-            return codes[inverse] + 1, len(found) + 1
+            codes += 1
+            of_rows = codes if entities.is_everything(bound.at) else codes[inverse]
+            return of_rows, len(found) + 1
         case _:
             raise InternalError(f"{type(key).__name__} cannot be a group key")
 

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from omnigraph.errors import NumericOverflow
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -61,7 +63,7 @@ class Bindings:
 
     def weigh(self, counts: Numbers) -> Bindings:
         """The rows that count at all, each as often as given, and as before."""
-        weights = counts if self.weights is None else self.weights * counts
+        weights = counts if self.weights is None else _product(self.weights, counts)
         has = counts > 0
         return replace(self.keep(has), weights=weights[has])
 
@@ -70,7 +72,7 @@ class Bindings:
         left, right = self.keep(rows), other.keep(other_rows)
         weights = left.weights
         if right.weights is not None:
-            weights = right.weights if weights is None else weights * right.weights
+            weights = right.weights if weights is None else _product(weights, right.weights)
         return Bindings(
             rows=left.rows,
             columns={**left.columns, **right.columns},
@@ -78,6 +80,27 @@ class Bindings:
             tags={**left.tags, **right.tags},
         )
 
+
+def _product(first: Numbers, second: Numbers) -> Numbers:
+    """How often rows count, exactly.
+
+    Raises:
+        NumericOverflow: that is more often than a count can say.
+    """
+    if len(first) and int(first.max()) * int(second.max()) > LARGEST_COUNT:
+        raise too_many_rows()
+    return first * second
+
+
+def too_many_rows() -> NumericOverflow:
+    """The error of a count that I64 cannot hold."""
+    return NumericOverflow(
+        "the query counts more rows than a 64-bit number holds; connect the parts of the match, or"
+        " filter more"
+    )
+
+
+LARGEST_COUNT = 2**63 - 1
 
 NOTHING = Bindings(rows=1)
 """Where every match begins."""

@@ -39,6 +39,7 @@ class Budget:
     memory_bytes: int
     token: CancelToken | None = None
     _started_us: int = field(init=False)
+    _read_bytes: int = 0
 
     def __post_init__(self) -> None:
         self._started_us = self.clock.monotonic_us()
@@ -80,19 +81,29 @@ class Budget:
                 actual=rows,
             )
 
+    def charge(self, size_bytes: int, what: str) -> None:
+        """This much was read and stays in memory.
+
+        Raises:
+            ResourceLimit: with what was read before it is more than the query may hold.
+        """
+        self._read_bytes += size_bytes
+        self.require_bytes(0, what)
+
     def require_bytes(self, size_bytes: int, what: str) -> None:
-        """This much memory may be used.
+        """This much more memory may be used, for a while.
 
         Raises:
             ResourceLimit: it may not.
         """
         self.check()
-        if size_bytes > self.memory_bytes:
+        total = self._read_bytes + size_bytes
+        if total > self.memory_bytes:
             raise ResourceLimit(
-                f"{what} takes {size_bytes:,} bytes and a query may use {self.memory_bytes:,};"
+                f"with {what} the query holds {total:,} bytes and may use {self.memory_bytes:,};"
                 " return fewer columns or rows, add a limit, or raise"
                 " OMNIGRAPH_QUERY_MEMORY_BYTES",
                 resource="query_memory_bytes",
                 limit=self.memory_bytes,
-                actual=size_bytes,
+                actual=total,
             )

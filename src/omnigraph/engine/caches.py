@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Self, TypeAlias
 
 from omnigraph.engine.runtime_cache import LruCache
 from omnigraph.graph.topology import Alignments, GraphIndex, TypeIndex
@@ -13,6 +13,11 @@ if TYPE_CHECKING:
     from omnigraph.engine.vector_matrix import VectorMatrix
     from omnigraph.settings.sections import QuerySettings
     from omnigraph.storage.search import TextInMemory
+
+CoverageKey: TypeAlias = "tuple[TableVersion, tuple[tuple[str, int], ...]]"
+"""A version, and the names that its properties have."""
+
+Coverage: TypeAlias = "dict[tuple[str, str], float]"
 
 MOST_TOPOLOGIES = 8
 MOST_TYPE_INDEXES = 16
@@ -38,7 +43,7 @@ class EngineCaches:
     texts: LruCache[KeptText]
     vectors: LruCache[VectorMatrix]
     alignments: Alignments = field(default_factory=Alignments)
-    coverage: dict[TableVersion, dict[tuple[str, str], float]] = field(default_factory=dict)
+    coverage: dict[CoverageKey, Coverage] = field(default_factory=dict)
     """By property and kind of index: the part of the rows that it covers."""
 
     @classmethod
@@ -52,11 +57,11 @@ class EngineCaches:
             vectors=LruCache(most_entries=MOST_VECTORS, most_bytes=size_bytes // 2),
         )
 
-    def keep_coverage(self, version: TableVersion, found: dict[tuple[str, str], float]) -> None:
+    def keep_coverage(self, key: CoverageKey, found: Coverage) -> None:
         """Remember what the indexes of a version cover: that never changes."""
         if len(self.coverage) >= MOST_COVERAGES:
             self.coverage.clear()
-        self.coverage[version] = found
+        self.coverage[key] = found
 
     def clear(self) -> None:
         """Drop everything."""

@@ -102,7 +102,10 @@ class Engine:
 
     def plan_only(self, request: QueryRequest, query: ir.QueryIR) -> QueryRun:
         """A run that is only looked at: parameters that were given are checked, others may miss."""
-        params = bind_params(request.params, query.params) if request.params else {}
+        given = {str(each).removeprefix("$") for each in request.params or ()}
+        declared = [each for each in query.params if each.name in given]
+        unknown = given - {each.name for each in query.params}
+        params = bind_params(request.params, query.params if unknown else declared)
         return self._run(request, query, params, None)
 
     def _run(
@@ -234,7 +237,7 @@ class QueryRun:
 
 def _timeout_ms(timeout_s: float) -> int:
     """A time in whole milliseconds, upwards: only zero means that there is no limit."""
-    if not 0 <= timeout_s < math.inf:
+    if not isinstance(timeout_s, int | float) or not 0 <= timeout_s < math.inf:
         raise InvalidArgument(
             f"timeout_s is a number of seconds, 0 for no limit, not {timeout_s!r}",
             argument="timeout_s",

@@ -112,7 +112,7 @@ class Entities:
     def row_ids(self) -> RowIds:
         """The row id of each."""
         if self._row_ids is None:
-            raise InternalError(f"entities of {self.table.item.name} were bound by id only")
+            raise InternalError(f"entities of {self.table.item.name} were bound without their rows")
         return self._row_ids
 
     @property

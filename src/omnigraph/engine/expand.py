@@ -78,7 +78,7 @@ class Expander:
         if op.dst_var in self.needs.counted_only and not op.dst_filters:
             return bindings.weigh(self._count(adjacency, numbers, hops)[inverse]), choice
         reached = self._reach(adjacency, numbers, hops)
-        reached, bound = self._join_nodes(op, reached, far)
+        reached, bound = self._join_nodes(op, reached, far, is_kept=is_kept)
         return self._bind(bindings, inverse, reached, {op.dst_var: bound}), choice
 
     def has_neighbour(self, op: ir.Expand, bound: Bound) -> tuple[Mask, Choice | None]:
@@ -150,14 +150,16 @@ class Expander:
         counts[has] = count_reached(adjacency, numbers[has], *hops, self.budget)
         return counts
 
-    def _join_nodes(self, op: ir.Expand, reached: Reached, far: Ids) -> tuple[Reached, Bound]:
+    def _join_nodes(
+        self, op: ir.Expand, reached: Reached, far: Ids, *, is_kept: bool
+    ) -> tuple[Reached, Bound]:
         """The reached nodes as entities that can be read, without those that filters drop."""
         table = self.tables.node(op.dst_type)
         needed = self.needs.of(op.dst_var, table.item)
         if needed is None and not op.dst_filters:
             return reached, Bound(Entities.of_ids(table, far), reached.targets)
         used, inverse = distinct_numbers(reached.targets, len(far))
-        entities, at = self._nodes(table, far, used, needed or frozenset())
+        entities, at = self._nodes(table, far, used, needed or frozenset(), is_kept=is_kept)
         keep = at != ABSENT
         narrow = Bindings(rows=int(keep.sum()), columns={op.dst_var: Bound(entities, at[keep])})
         passed = np.ones(narrow.rows, bool)
@@ -167,7 +169,13 @@ class Expander:
         return _only(reached, keep[inverse], at[inverse], entities)
 
     def _nodes(
-        self, table: QueryTable, far: Ids, used: Numbers, needed: frozenset[str]
+        self,
+        table: QueryTable,
+        far: Ids,
+        used: Numbers,
+        needed: frozenset[str],
+        *,
+        is_kept: bool,
     ) -> tuple[Entities, Numbers]:
         """The nodes with the used ids, and the number of each; an absent one has none."""
         index = table.cached_type_index()
@@ -181,7 +189,7 @@ class Expander:
             return entities, np.append(order, ABSENT)[numbers]
         index = index or table.type_index()
         entities = Entities.whole(table, index)
-        if len(used) * 4 >= len(far):
+        if is_kept and len(used) * 4 >= len(far):
             return entities, table.caches.alignments.between(far, index.ids)[used]
         return entities, find_ids(index.ids, far.take(used))
 
@@ -202,7 +210,8 @@ class Expander:
         counts = np.bincount(near, minlength=len(used))
         far_ids, (targets,) = number_texts((far.take(order),))
         edge_bound = Bound(Entities.scanned(edges, found), rows[order])
-        kept, node = self._join_nodes(op, Reached(_starts(counts), targets), far_ids)
+        reached = Reached(_starts(counts), targets)
+        kept, node = self._join_nodes(op, reached, far_ids, is_kept=False)
         if kept.positions is not None:
             edge_bound = Bound(edge_bound.entities, edge_bound.at[kept.positions])
         return self._bind(bindings, inverse, kept, {op.dst_var: node, edge_var: edge_bound})

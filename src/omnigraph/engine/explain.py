@@ -7,25 +7,26 @@ Estimates are rough on purpose: row counts, one for a key, a third for every oth
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from omnigraph.engine.ir_text import CALL_NAMES, expr_text, filter_text
 from omnigraph.engine.plan import Plan
 from omnigraph.engine.traversal import Choice, WalkShape, choose_mode
-from omnigraph.errors import InternalError
 from omnigraph.graph.pushdown import can_push
 from omnigraph.lang import ir, lint
 from omnigraph.lang.catalog import NodeType
 from omnigraph.lang.ir import FilterOp
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from omnigraph.engine.engine import Engine, QueryRequest, QueryRun
     from omnigraph.engine.tables import QueryTable
 
 _OPAQUE = 1 / 3
 """What a filter lets through of which nothing is known."""
+
+_Call: TypeAlias = ir.Nearest | ir.Bm25 | ir.TextCall
 
 _REPEATED_LINTS = {"L202", "L205"}
 
@@ -136,7 +137,7 @@ class _Explainer:
         fanout = edges.rows / max(1, source.rows)
         if op.direction is ir.ExpandDirection.BOTH:
             fanout *= 2
-        reached = min(float(target.rows), sum(fanout**hop for hop in range(op.min_hops, hops + 1)))
+        reached = _reached(fanout, op.min_hops, hops, target.rows)
         rows = before * reached * _selectivity(op.dst_filters, target, is_walk=True)
         self._types[op.dst_var] = op.dst_type
         for name in (op.src_var, op.dst_var, *([op.edge_var] if op.edge_var else ())):
@@ -187,19 +188,10 @@ class _Explainer:
 
     def search_calls(self) -> Iterator[dict[str, Any]]:
         """The search calls of the query, each once."""
-        for call in dict.fromkeys(_calls(self.run.query)):
-            table = self.run.tables.node(self._type_of(call.var))
-            yield self._search_call(call, table)
+        for call, type_name in dict.fromkeys(_calls(self.run.query)):
+            yield self._search_call(call, self.run.tables.node(type_name))
 
-    def _type_of(self, var: str) -> str:
-        found = self._types.get(var) or dict(_bound_types(self.run.query.ops)).get(var)
-        if found is None:
-            raise InternalError(f"${var} is searched and never bound")
-        return found
-
-    def _search_call(
-        self, call: ir.Nearest | ir.Bm25 | ir.TextCall, table: QueryTable
-    ) -> dict[str, Any]:
+    def _search_call(self, call: _Call, table: QueryTable) -> dict[str, Any]:
         step: dict[str, Any] = {
             "kind": CALL_NAMES[type(call)],
             "property": f"{table.item.name}.{call.property}",
@@ -221,6 +213,16 @@ class _Explainer:
                 coverage = table.coverage().get((call.property, "Inverted"), 0.0)
                 statistics = "exact" if coverage >= 1.0 else "lagging"
                 return step | {"text": "index", "coverage": coverage, "statistics": statistics}
+
+
+def _reached(fanout: float, min_hops: int, max_hops: int, most: int) -> float:
+    """How many nodes a walk reaches, about, and no more than there are."""
+    total, nodes = 0.0, 1.0
+    for hop in range(1, max_hops + 1):
+        nodes = min(float(most), nodes * fanout)
+        if hop >= min_hops:
+            total += nodes
+    return min(float(most), total)
 
 
 def _filter(item: ir.Filter, table: QueryTable, *, is_pushed: bool | None = None) -> dict[str, Any]:
@@ -266,14 +268,13 @@ def _order(query: ir.QueryIR) -> Iterator[str]:
 
 
 def _bound_types(ops: Sequence[ir.Op]) -> Iterator[tuple[str, str]]:
+    """The node variables that operators bind, and their types; not those inside negations."""
     for op in ops:
         match op:
             case ir.NodeScan():
                 yield op.var, op.type
             case ir.Expand():
                 yield op.dst_var, op.dst_type
-            case ir.AntiJoin():
-                yield from _bound_types(op.inner)
             case _:
                 pass
 
@@ -291,13 +292,17 @@ def _bound_names(ops: Sequence[ir.Op]) -> Iterator[str]:
                 pass
 
 
-def _calls(query: ir.QueryIR) -> Iterator[ir.Nearest | ir.Bm25 | ir.TextCall]:
+def _calls(query: ir.QueryIR) -> Iterator[tuple[_Call, str]]:
+    """Search calls with the type that each one searches; a name may mean another inside."""
+    types = dict(_bound_types(query.ops))
     for expr in [each.expr for each in query.returns] + [each.expr for each in query.order]:
-        yield from _calls_of(expr)
-    yield from _calls_in(query.ops)
+        for call in _calls_of(expr):
+            yield call, types[call.var]
+    yield from _calls_in(query.ops, {})
 
 
-def _calls_in(ops: Sequence[ir.Op]) -> Iterator[ir.Nearest | ir.Bm25 | ir.TextCall]:
+def _calls_in(ops: Sequence[ir.Op], outer: Mapping[str, str]) -> Iterator[tuple[_Call, str]]:
+    types = {**outer, **dict(_bound_types(ops))}
     for op in ops:
         match op:
             case ir.NodeScan():
@@ -307,14 +312,14 @@ def _calls_in(ops: Sequence[ir.Op]) -> Iterator[ir.Nearest | ir.Bm25 | ir.TextCa
             case ir.Where():
                 filters = (op.filter,)
             case ir.AntiJoin():
-                yield from _calls_in(op.inner)
+                yield from _calls_in(op.inner, types)
                 continue
         for item in filters:
-            yield from _calls_of(item.left)
-            yield from _calls_of(item.right)
+            for call in (*_calls_of(item.left), *_calls_of(item.right)):
+                yield call, types[call.var]
 
 
-def _calls_of(expr: ir.Expr) -> Iterator[ir.Nearest | ir.Bm25 | ir.TextCall]:
+def _calls_of(expr: ir.Expr) -> Iterator[_Call]:
     match expr:
         case ir.Nearest() | ir.Bm25() | ir.Search() | ir.MatchText() | ir.Fuzzy():
             yield expr

@@ -16,7 +16,10 @@ import pyarrow.compute as pc
 from omnigraph.graph.arrays import encode, text_array
 
 if TYPE_CHECKING:
+    from omnigraph.engine.budget import Budget
     from omnigraph.graph.arrays import Ids, Mask
+
+WORDS_BETWEEN_CHECKS = 4_096
 
 _SEPARATORS = r"[^\p{L}\p{N}]+"
 
@@ -56,7 +59,7 @@ def words_of(text: str) -> list[str]:
     return [fold(each) for each in found.to_pylist() if each]
 
 
-def fuzzy_matches(texts: Ids, query: str, max_edits: int) -> Mask:
+def fuzzy_matches(texts: Ids, query: str, max_edits: int, budget: Budget) -> Mask:
     """For each text whether one of its words is near one of the query's; null is not."""
     mask = np.zeros(len(texts), bool)
     wanted = set(words_of(query))
@@ -64,13 +67,13 @@ def fuzzy_matches(texts: Ids, query: str, max_edits: int) -> Mask:
         return mask
     split = pc.split_pattern_regex(texts, _SEPARATORS)
     words, codes = encode(pc.list_flatten(split))
-    is_near = np.array(
-        [
-            bool(each) and any(is_within(fold(str(each)), other, max_edits) for other in wanted)
-            for each in text_array(words).to_pylist()
-        ],
-        np.bool_,
-    )
+    is_near = np.zeros(len(words), np.bool_)
+    for at, each in enumerate(text_array(words).to_pylist()):
+        if at % WORDS_BETWEEN_CHECKS == 0:
+            budget.check()
+        if each:
+            word = fold(each)
+            is_near[at] = any(is_within(word, other, max_edits) for other in wanted)
     if is_near.any():
         owners = pc.list_parent_indices(split).to_numpy()
         mask[owners[is_near[codes]]] = True

@@ -6,6 +6,7 @@ that a filter equates, or as a cross product, whose size is checked before it is
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
@@ -125,6 +126,13 @@ class Matcher:
             if keys:
                 parts.remove(part)
                 return self._join_by_value(joined, part, keys)
+        for first, second in itertools.combinations(parts, 2):
+            # Two others may be small once they are joined.
+            keys = _equated(first.variables, second.variables, waiting)
+            if keys:
+                parts.remove(second)
+                parts[parts.index(first)] = self._join_by_value(first, second, keys)
+                return joined
         part = parts.pop(0)
         left, right = joined.bindings, part.bindings
         self.budget.require_rows(

@@ -90,13 +90,15 @@ def _likely(call: ir.Nearest, bound: Bound, used: Numbers, limit: int, query: Fl
         query,
     )
     dimension = len(query)
-    has = ~np.isnan(rough)
+    has = ~np.isnan(matrix.scales if is_all else matrix.scales[at])
     if int(has.sum()) <= limit:
         return used[has]
-    last = np.partition(np.where(has, rough, np.inf), limit - 1)[limit - 1]
+    # A vector so short that single precision cannot tell its direction rules nothing out.
+    is_sure = np.isfinite(rough)
+    last = np.partition(np.where(has & is_sure, rough, np.inf), limit - 1)[limit - 1]
     # Twice what rounding may do to a product of so many parts: once to each side.
     slack = 2.0 * (dimension + 8) * np.finfo(np.float32).eps
-    likely: Numbers = used[has & (rough <= last + 2.0 * slack)]
+    likely: Numbers = used[has & (~is_sure | (rough <= last + 2.0 * slack))]
     return likely
 
 

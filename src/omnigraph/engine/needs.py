@@ -70,7 +70,7 @@ def _note(expr: ir.Expr, read: dict[str, set[str]], seen: set[str]) -> None:
             read[var].add(name)
             seen.add(var)
         case ir.Search(var) | ir.MatchText(var) | ir.Bm25(var):
-            read[var].update()
+            read[var] |= set()  # Its rows are needed, and none of its properties.
             seen.add(var)
         case ir.NodeId(var):
             seen.add(var)

@@ -74,11 +74,11 @@ class Projector:
         """The result of an aggregate query whose columns are computed already."""
         query = self.query
         by_name = dict(zip((each.name for each in query.returns), columns, strict=True))
-        keys = [
-            SortKey(by_name[each.expr.name], each.descending)
-            for each in query.order
-            if isinstance(each.expr, ir.Alias)
-        ]
+        keys = []
+        for each in query.order:
+            if not isinstance(each.expr, ir.Alias):
+                raise InternalError("groups are ordered by their columns")
+            keys.append(SortKey(by_name[each.expr.name], each.descending))
         keys += [
             SortKey(by_name[each.name])
             for each in query.returns

@@ -54,12 +54,18 @@ class LruCache(Generic[_Entry]):
         self._most_bytes = most_bytes
         self._entries: OrderedDict[Hashable, _Entry] = OrderedDict()
         self._building: dict[Hashable, threading.Lock] = {}
+        self._too_large: set[Hashable] = set()
         self._lock = threading.Lock()
 
     @property
     def most_bytes(self) -> int:
         """An entry larger than this is never kept."""
         return self._most_bytes
+
+    def is_too_large(self, key: Hashable) -> bool:
+        """Whether the entry was built before and is larger than all that may be kept."""
+        with self._lock:
+            return key in self._too_large
 
     def peek(self, key: Hashable) -> _Entry | None:
         """The entry, if it is there."""
@@ -89,6 +95,8 @@ class LruCache(Generic[_Entry]):
 
     def _keep(self, key: Hashable, entry: _Entry) -> None:
         if entry.nbytes > self._most_bytes:
+            with self._lock:
+                self._too_large.add(key)
             return
         with self._lock:
             self._entries[key] = entry

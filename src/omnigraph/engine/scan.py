@@ -58,7 +58,7 @@ class Scanner:
         if texts:
             hits = self._hits(texts, table)
             if len(hits) * MANY_HITS <= table.rows or pushed.predicate is None:
-                others = [each for each in op.filters if each.left not in texts]
+                others = [each for each in op.filters if each not in texts]
                 return self._filter(op.var, Entities(table, len(hits), row_ids=hits), others)
         entities = self._read(op, table, pushed)
         return self._filter(op.var, entities, pushed.rest)
@@ -92,9 +92,13 @@ class Scanner:
                     return (item, value) if isinstance(value, str) else None
         return None
 
-    def _hits(self, texts: Sequence[ir.Search | ir.MatchText], table: QueryTable) -> RowIds:
+    def _hits(self, texts: Sequence[ir.Filter], table: QueryTable) -> RowIds:
         """The rows that all of these text calls match."""
-        hits = [self.evaluator.search.hits(call, table).row_ids for call in texts]
+        hits = [
+            self.evaluator.search.hits(item.left, table).row_ids
+            for item in texts
+            if isinstance(item.left, ir.Search | ir.MatchText)
+        ]
         return functools.reduce(np.intersect1d, hits)
 
     def _read(self, op: ir.NodeScan, table: QueryTable, pushed: Pushed) -> Entities:
@@ -102,10 +106,14 @@ class Scanner:
         reads_all = op.var in self.reads_at_once or _is_point(pushed, table)
         filtered = {name for item in pushed.rest for name in _properties(item)}
         if self.needs.is_aggregate and op.var in self.reads_at_once:
-            wanted = needed | filtered | ({"id"} if op.var in self.needs.identified else set())
+            wanted = set(needed | filtered)
+            if op.var in self.needs.identified or table.identity in wanted:
+                # Of a key that is the id, one of the two is enough.
+                wanted = (wanted - {table.identity}) | {"id"}
             # A search in memory finds its rows by row id.
             with_row_ids = bool(pushed.rest) or not wanted
-            found = table.scan(sorted(wanted), pushed.predicate, with_row_ids=with_row_ids)
+            names = sorted(name for name in wanted if name is not None)
+            found = table.scan(names, pushed.predicate, with_row_ids=with_row_ids)
             return Entities.scanned(table, found)
         if pushed.predicate is None and not (filtered or reads_all):
             return Entities.whole(table, table.type_index())
@@ -125,10 +133,10 @@ def _bind(var: str, entities: Entities) -> Bindings:
     return Bindings(rows=entities.size, columns={var: Bound(entities, entities.everything)})
 
 
-def _must_match(filters: Sequence[ir.Filter]) -> list[ir.Search | ir.MatchText]:
-    """Text calls that an index answers and that every row must match."""
+def _must_match(filters: Sequence[ir.Filter]) -> list[ir.Filter]:
+    """Filters by a text call that an index answers and that every row must match."""
     return [
-        item.left
+        item
         for item in filters
         if isinstance(item.left, ir.Search | ir.MatchText)
         and item.op is FilterOp.EQ

@@ -53,7 +53,7 @@ class SearchCalls:
     params: Mapping[str, object]
     embed: EmbedQuery
     _hits: dict[tuple[str, str, str, bool], TextHits] = field(default_factory=dict)
-    _vectors: dict[ir.Nearest, Floats | None] = field(default_factory=dict)
+    _vectors: dict[tuple[str, ir.Nearest], Floats | None] = field(default_factory=dict)
 
     def text_truth(self, call: ir.TextCall, entities: Entities, at: Numbers) -> Mask:
         """For each bound number whether the call is true."""
@@ -109,18 +109,20 @@ class SearchCalls:
 
     def vector(self, call: ir.Nearest, table: QueryTable) -> Floats | None:
         """The query vector; a text is embedded, once per request. `None`: the query is null."""
-        if call not in self._vectors:
+        # Two negations may give one name to different types.
+        key = str(table.handle.layout.table_key), call
+        if key not in self._vectors:
             given = constant_value(call.query, self.params)
             where = f"{table.item.name}.{call.property}"
             if given is None:
-                self._vectors[call] = None
+                self._vectors[key] = None
             elif isinstance(given, str):
-                self._vectors[call] = query_vector(
+                self._vectors[key] = query_vector(
                     self.embed(table, call.property, given).tolist(), where
                 )
             else:
-                self._vectors[call] = query_vector(given, where)  # type: ignore[arg-type]  # checked
-        return self._vectors[call]
+                self._vectors[key] = query_vector(given, where)  # type: ignore[arg-type]  # checked
+        return self._vectors[key]
 
     def _fuzzy(self, call: ir.Fuzzy, entities: Entities, at: Numbers) -> Mask:
         text = constant_value(call.query, self.params)
@@ -133,7 +135,7 @@ class SearchCalls:
                 f"fuzzy allows 0 to {MAX_FUZZY_EDITS} edits, not {edits}", argument="max_edits"
             )
         texts = text_array(entities.read([call.property], at)[call.property])
-        return fuzzy_matches(texts, str(text), edits)
+        return fuzzy_matches(texts, str(text), edits, entities.table.budget)
 
 
 def _key(
@@ -153,7 +155,7 @@ def _search(table: QueryTable, name: str, text: str, *, is_phrase: bool) -> Text
         found = table.store.search_text(table.handle, name, text, is_phrase=is_phrase)
         row_ids = row_ids_of(found["row_id"])
     else:
-        kept = table.caches.texts.obtain((table.version, name), lambda: _copy(table, name))
+        kept = table.caches.texts.obtain(table.column_key(name), lambda: _copy(table, name))
         found = kept.text.search(text, is_phrase=is_phrase)
         row_ids = row_ids_of(found["id"].cast(pa.uint64()))
     return TextHits(row_ids, np.asarray(found["score"].to_numpy(), np.float64))

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from omnigraph.engine.bindings import LARGEST_COUNT, too_many_rows
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -37,6 +39,9 @@ def count_rows(groups: Numbers, size: int, weights: Numbers | None) -> Numbers:
     """How many rows each group has."""
     if weights is None:
         return np.bincount(groups, minlength=size)
+    may_overflow = len(weights) * int(weights.max(initial=0)) > LARGEST_COUNT
+    if may_overflow and sum(weights.tolist()) > LARGEST_COUNT:
+        raise too_many_rows()
     counts = np.zeros(size, np.int64)
     np.add.at(counts, groups, weights)
     return counts
@@ -49,6 +54,20 @@ def sum_floats(values: NDArray[Any], groups: Numbers, size: int, weights: Number
     if the sum had been taken with twice the digits and rounded once.
     """
     order = np.argsort(groups, kind="stable")
+    with np.errstate(over="ignore", invalid="ignore"):
+        found = _compensated(values, groups, order, size, weights)
+        if np.isfinite(found).all():
+            return found
+        # A sum may be finite where a part of it is not: added in a smaller scale, it is.
+        return _compensated(values * _SMALLER, groups, order, size, weights) / _SMALLER
+
+
+_SMALLER = 2.0**-64
+
+
+def _compensated(
+    values: NDArray[Any], groups: Numbers, order: Numbers, size: int, weights: Numbers | None
+) -> Floats:
     sums = values.astype(np.float64)[order]
     lost = np.zeros(len(sums))
     if weights is not None:

@@ -71,6 +71,10 @@ class QueryTable:
         """The key of this table in caches."""
         return TableVersion.of(self.handle)
 
+    def column_key(self, name: str) -> tuple[TableVersion, int]:
+        """The key of a property in caches: a rename changes no version, and no id."""
+        return self.version, self.handle.layout.property_ids[name]
+
     @cached_property
     def identity(self) -> str | None:
         """The property whose value is the id: the only member of the key, if it is a text."""
@@ -92,11 +96,9 @@ class QueryTable:
             self.handle, columns=columns, predicate=predicate, with_row_ids=with_row_ids
         )
         batches: list[pa.RecordBatch] = []
-        size_bytes = 0
         for batch in reader:
             batches.append(batch)
-            size_bytes += batch.nbytes
-            self.budget.require_bytes(size_bytes, f"a read of {self.item.name}")
+            self.budget.charge(batch.nbytes, f"a read of {self.item.name}")
         return pa.Table.from_batches(batches, reader.schema)
 
     def lookup(self, ids: Ids, columns: Sequence[str], *, key: str = "id") -> pa.Table:
@@ -117,7 +119,7 @@ class QueryTable:
         if len(row_ids) * SCAN_INSTEAD_OF_TAKE <= self.rows and not self._has(names):
             self.budget.check()
             found = self.store.take_rows(self.handle, pa.array(row_ids, pa.uint64()), names)
-            self.budget.require_bytes(found.nbytes, f"a read of {self.item.name}")
+            self.budget.charge(found.nbytes, f"a read of {self.item.name}")
             return {name: one_array(found[name]) for name in names}
         at = self._scan_all(names).find(row_ids)
         return {name: self._scanned[name].take(at) for name in names}
@@ -145,14 +147,15 @@ class QueryTable:
 
     def coverage(self) -> dict[tuple[str, str], float]:
         """By property and kind of index: the part of the rows that it covers."""
-        found = self.caches.coverage.get(self.version)
+        key = self.version, tuple(self.handle.layout.property_ids.items())
+        found = self.caches.coverage.get(key)
         if found is None:
             found = {
                 (each.property_name, each.kind): each.rows_covered / each.rows if each.rows else 1.0
                 for each in self.store.index_coverage(self.handle)
                 if each.property_name is not None
             }
-            self.caches.keep_coverage(self.version, found)
+            self.caches.keep_coverage(key, found)
         return found
 
     def type_index(self) -> TypeIndex:

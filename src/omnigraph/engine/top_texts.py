@@ -38,7 +38,9 @@ def best_texts(
             call = _rank_call(query)
         case _:
             return None
-    if call is None or not query.order[0].descending:
+    # A fused rank compares an entity with all others of the match.
+    is_fused = any(isinstance(each.expr, ir.Rrf) for each in query.returns)
+    if call is None or is_fused or not query.order[0].descending:
         return None
     if not all(_is_implied(item, call) for item in scan.filters):
         return None
@@ -48,6 +50,8 @@ def best_texts(
     has_index = call.property in table.handle.layout.text_indexes
     if not isinstance(text, str) or not (is_covered and has_index):
         return None
+    if not table.rows:
+        return None
     hits = _best(table, call.property, text, limit)
     search.remember(call, table, hits)
     entities = Entities(table, len(hits.row_ids), ids=hits.ids, row_ids=hits.row_ids)
@@ -55,7 +59,7 @@ def best_texts(
 
 
 def _rank_call(query: ir.QueryIR) -> ir.Bm25 | None:
-    """The call that the first key ranks by, if it is the only search of its text."""
+    """The call that the first key ranks by, if it is `bm25`."""
     expr = query.order[0].expr
     if isinstance(expr, ir.Alias):
         name = expr.name
@@ -73,6 +77,7 @@ def _is_implied(item: ir.Filter, call: ir.Bm25) -> bool:
 
 
 def _best(table: QueryTable, name: str, text: str, limit: int) -> TextHits:
+    limit = min(limit, table.rows)
     wanted = limit + 8
     while True:
         table.budget.check()
@@ -82,4 +87,4 @@ def _best(table: QueryTable, name: str, text: str, limit: int) -> TextHits:
         if len(scores) < wanted or best[-1] < best[limit - 1]:
             ids = text_array(found["id"])
             return TextHits(row_ids_of(found["row_id"]), scores, ids)
-        wanted *= 4
+        wanted = min(4 * wanted, table.rows + 1)

@@ -90,7 +90,11 @@ def choose_mode(shape: WalkShape, settings: QuerySettings) -> Choice:
 
     if settings.traversal_mode is not None:
         return choice(settings.traversal_mode, covered_cost, None, "OMNIGRAPH_TRAVERSAL_MODE")
-    if not is_cached and edges.rows * BYTES_PER_EDGE > settings.topology_cache_bytes:
+    is_too_large = (
+        edges.rows * BYTES_PER_EDGE > settings.topology_cache_bytes
+        or edges.caches.topologies.is_too_large(edges.version)
+    )
+    if not is_cached and is_too_large:
         forced = "the topology is larger than OMNIGRAPH_TOPOLOGY_CACHE_BYTES"
         return choice(TraversalMode.INDEXED, covered_cost, None, forced)
     if (

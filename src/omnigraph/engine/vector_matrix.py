@@ -40,7 +40,7 @@ def vectors_in_memory(
 ) -> tuple[VectorMatrix, Numbers] | None:
     """The vectors of the table, and where those of the entities are; `None`: read them instead."""
     table = entities.table
-    key = table.version, name
+    key = table.column_key(name)
     matrix = table.caches.vectors.peek(key)
     if matrix is None:
         dimension = table.item.properties[name].type.vector_dim or 1
@@ -58,6 +58,6 @@ def _matrix(table: QueryTable, name: str, dimension: int) -> VectorMatrix:
     vectors = np.zeros((len(values), dimension), np.float32)
     vectors[is_given(values)] = flat_vectors(values).reshape(-1, dimension)
     lengths = np.sqrt(np.einsum("ij,ij->i", vectors, vectors, dtype=np.float64))
-    with np.errstate(divide="ignore"):
+    with np.errstate(divide="ignore", over="ignore"):
         scales = np.where(lengths > 0, 1.0 / lengths, np.nan).astype(np.float32)
     return VectorMatrix(vectors, scales)

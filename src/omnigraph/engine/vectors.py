@@ -70,5 +70,6 @@ def approximate_distances(
 ) -> NDArray[np.float32]:
     """The same in single precision, fast: what is far for sure need not be computed exactly."""
     unit = (query / np.sqrt(np.dot(query, query))).astype(np.float32)
-    rough: NDArray[np.float32] = 1.0 - (matrix @ unit) * scales
+    with np.errstate(invalid="ignore", over="ignore"):
+        rough: NDArray[np.float32] = 1.0 - (matrix @ unit) * scales
     return rough

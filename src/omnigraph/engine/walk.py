@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import NDArray
 
     from omnigraph.engine.budget import Budget
@@ -21,6 +23,15 @@ if TYPE_CHECKING:
 
 VISITED_CELLS = 1 << 24
 """Marks of visited nodes that are held at once: one for each source and node."""
+
+
+WIDE_ROW = 1_024
+
+EDGES_AT_ONCE = 1 << 22
+"""Edges that are followed at once."""
+
+BYTES_PER_STEP = 64
+"""What following one edge takes for a moment, about."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +72,7 @@ def walk(
             int((adjacency.starts[sources + 1] - adjacency.starts[sources]).sum()), "a walk"
         )
         return neighbours(adjacency, sources)
-    size = len(adjacency.starts) - 1
-    at_once = max(1, VISITED_CELLS // max(1, size))
+    at_once = _sources_at_once(adjacency, budget)
     parts: list[Reached] = []
     total = 0
     for start in range(0, len(sources), at_once):
@@ -80,8 +90,7 @@ def count_reached(
     """How many nodes each of these distinct sources reaches within the bounds."""
     if (min_hops, max_hops) == (1, 1):
         return adjacency.degrees[sources]
-    size = len(adjacency.starts) - 1
-    at_once = max(1, VISITED_CELLS // max(1, size))
+    at_once = _sources_at_once(adjacency, budget)
     counts = [
         _count_some(adjacency, sources[start : start + at_once], min_hops, max_hops, budget)
         for start in range(0, len(sources), at_once)
@@ -98,28 +107,58 @@ def _count_some(
     visited[frontier] = True
     counts = np.zeros(len(sources), np.int64)
     for hop in range(1, max_hops + 1):
-        budget.check()
         if hop == min_hops:
             # Whoever was visited before this hop is too near to count.
-            counts -= np.count_nonzero(visited.reshape(len(sources), size), axis=1)
-        cells, loops = _step(adjacency, frontier, size)
-        if hop == min_hops:
-            counts += np.bincount(loops // max(1, size), minlength=len(sources))
-        if hop == max_hops:
-            visited[cells] = True
-            break
-        frontier = _first_visits(cells, visited)
-    counts += np.count_nonzero(visited.reshape(len(sources), size), axis=1)
-    return counts
+            counts -= 1 if hop == 1 else _visits(visited, len(sources))
+        fresh: list[Numbers] = []
+        for cells, loops in _steps(adjacency, frontier, size, budget):
+            if hop == min_hops:
+                counts += np.bincount(loops // size, minlength=len(sources))
+            if hop == max_hops:
+                visited[cells] = True
+            else:
+                fresh.append(_first_visits(cells, visited))
+        frontier = np.concatenate((frontier[:0], *fresh))
+    return counts + _visits(visited, len(sources))
 
 
-def _step(adjacency: Adjacency, frontier: Numbers, size: int) -> tuple[Numbers, Numbers]:
-    """The cells that the edges of a frontier lead to, and those of them that are self loops."""
+def _visits(visited: NDArray[np.bool_], sources: int) -> Numbers:
+    """How many cells of each source are marked."""
+    rows = visited.reshape(sources, -1)
+    if rows.shape[1] < WIDE_ROW:
+        return np.asarray(rows.sum(axis=1), np.int64)
+    # Over a whole row at once counting is many times faster than along an axis.
+    return np.fromiter((np.count_nonzero(row) for row in rows), np.int64, sources)
+
+
+def _sources_at_once(adjacency: Adjacency, budget: Budget) -> int:
+    """So many that the marks of what they visited fit into the memory of the query."""
+    size = len(adjacency.starts) - 1
+    return max(1, min(VISITED_CELLS, budget.memory_bytes // 4) // max(1, size))
+
+
+def _steps(
+    adjacency: Adjacency, frontier: Numbers, size: int, budget: Budget
+) -> Iterator[tuple[Numbers, Numbers]]:
+    """The cells that the edges of a frontier lead to, and those of them that are self loops.
+
+    A frontier with very many edges is followed in parts, so that no more than a bounded number of
+    edges is in memory at once.
+    """
+    most = max(1, min(EDGES_AT_ONCE, budget.memory_bytes // BYTES_PER_STEP))
     walker, node = np.divmod(frontier, size)
-    reached = neighbours(adjacency, node)
-    counts = reached.counts
-    cells = np.repeat(walker * size, counts) + reached.targets
-    return cells, cells[reached.targets == np.repeat(node, counts)]
+    before = np.cumsum(adjacency.degrees[node])
+    start = 0
+    while start < len(frontier):
+        budget.check()
+        done = int(before[start - 1]) if start else 0
+        stop = max(start + 1, int(np.searchsorted(before, done + most, side="right")))
+        part = node[start:stop]
+        reached = neighbours(adjacency, part)
+        counts = reached.counts
+        cells = np.repeat(walker[start:stop] * size, counts) + reached.targets
+        yield cells, cells[reached.targets == np.repeat(part, counts)]
+        start = stop
 
 
 def _joined(parts: list[Reached]) -> Reached:
@@ -146,13 +185,14 @@ def _walk_some(
     emitted: list[Numbers] = []
     total = rows_before
     for hop in range(1, max_hops + 1):
-        budget.check()
-        cells, loops = _step(adjacency, frontier, size)
-        if hop == min_hops:
-            # A node at this distance less one was not emitted yet; its self loop emits it.
-            emitted.append(loops)
-            total += len(loops)
-        frontier = _first_visits(cells, visited)
+        fresh: list[Numbers] = []
+        for cells, loops in _steps(adjacency, frontier, size, budget):
+            if hop == min_hops:
+                # A node at this distance less one was not emitted yet; its self loop emits it.
+                emitted.append(loops)
+                total += len(loops)
+            fresh.append(_first_visits(cells, visited))
+        frontier = np.concatenate((frontier[:0], *fresh))
         if hop >= min_hops:
             emitted.append(frontier)
             total += len(frontier)

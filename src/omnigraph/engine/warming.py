@@ -45,14 +45,13 @@ class TopologyWarmer:
     def probed(self, edges: QueryTable, ends: Sequence[QueryTable], hops: int, cost: float) -> None:
         """A walk of so many hops was done by probing; `ends` are the node types it joins."""
         with self._lock:
-            before = self._spent.get(edges.version, 0.0)
-            after = before + max(cost, hops * PROBE_COST)
-            self._spent[edges.version] = after
-            while len(self._spent) > MOST_COUNTED:
+            spent = self._spent.pop(edges.version, 0.0) + max(cost, hops * PROBE_COST)
+            while len(self._spent) >= MOST_COUNTED:
                 self._spent.pop(next(iter(self._spent)))
-            price = CSR_BUILD_FACTOR * edges.rows
-            if self._token.is_cancelled or not before < price <= after:
+            if self._token.is_cancelled or spent < CSR_BUILD_FACTOR * edges.rows:
+                self._spent[edges.version] = spent
                 return
+            # Counted anew from here: what is built may be dropped again, or fail to be built.
             if self._worker is None:
                 self._worker = ThreadPoolExecutor(1, thread_name_prefix="omnigraph-topology")
             self._worker.submit(self._build, edges, tuple(ends))
@@ -75,6 +74,8 @@ class TopologyWarmer:
         except (OmnigraphError, StorageSignal) as error:
             # Nobody waits for it, and whoever needs it builds it and meets the error.
             log.info("topology not built", extra={"edge": edges.item.name, "cause": str(error)})
+        except Exception:  # the end of this thread's work: nobody else would see it
+            log.exception("topology not built", extra={"edge": edges.item.name})
 
     def close(self) -> None:
         """End what is being built."""

@@ -192,6 +192,10 @@ class Snapshot:
         Raises:
             InvalidArgument: there is none, or there are two.
         """
+        if not isinstance(name, str):
+            raise InvalidArgument(
+                f"a type is given by its name, not by {type(name).__name__}", argument="type"
+            )
         kind, colon, bare = name.rpartition(":")
         if kind not in ("", "node", "edge") or (colon and not kind):
             raise InvalidArgument(

@@ -1,0 +1,111 @@
+"""`omnigraph mutate`: run a query that changes data, as one commit."""
+
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from omnigraph.cli import exit_codes
+from omnigraph.cli.options import JsonOption
+from omnigraph.cli.query_input import (
+    NameArgument,
+    ParamsFileOption,
+    ParamsOption,
+    QueryFileOption,
+    QueryOptions,
+    QueryTextOption,
+    TimeoutOption,
+)
+from omnigraph.cli.session import begin_command, name_of
+from omnigraph.errors import UsageError
+
+if TYPE_CHECKING:
+    from omnigraph.graph.mutation_result import MutationResult
+
+_HELP: Final = """Run a query that inserts, updates or deletes, as one commit.
+
+\b
+Example:
+  omnigraph mutate --store papers.omni -e 'query q() { insert Topic { slug: "g", name: "Graphs" } }'
+
+All of it happens or nothing does: a broken rule of the schema refuses the whole query. A query that
+matches nothing makes no commit. Exits with 4 if the condition of --if-commit does not hold.
+"""
+
+
+def register(app: typer.Typer) -> None:
+    """Add `mutate` and its deprecated name `change`."""
+    app.command("mutate", help=_HELP)(mutate)
+    app.command("change", help=_HELP, hidden=True)(mutate)
+
+
+def mutate(
+    context: typer.Context,
+    name: NameArgument = None,
+    *,
+    file: QueryFileOption = None,
+    text: QueryTextOption = None,
+    params: ParamsOption = None,
+    params_file: ParamsFileOption = None,
+    branch: Annotated[str, typer.Option(metavar="NAME", help="The branch to write.")] = "main",
+    if_commit: Annotated[
+        str | None,
+        typer.Option(metavar="ID", help="Write only while this commit is the head of the branch."),
+    ] = None,
+    idempotency_key: Annotated[
+        str | None,
+        typer.Option(
+            metavar="KEY",
+            help="Write at most once under this key; again, it prints the first receipt.",
+        ),
+    ] = None,
+    timeout: TimeoutOption = None,
+    as_json: JsonOption = False,
+) -> int:
+    """Change the graph and print what was done."""
+    session = begin_command(context)
+    options = QueryOptions(
+        name=name,
+        file=file,
+        text=text,
+        params=params,
+        params_file=params_file,
+        branch=branch,
+        timeout_s=timeout,
+    )
+    if if_commit == "":
+        raise UsageError("--if-commit is empty; give the id of a commit, or leave it out")
+
+    from omnigraph.cli.addressing import announce_write, find_write_target
+    from omnigraph.cli.bodies import mutation_body
+
+    target = find_write_target(session, None, name=None)
+    given = options.read()
+    announce_write(session, name_of(context), target)
+    session.is_repeatable = idempotency_key is not None
+    with options.apply(target).open(writes=True) as graph, given.placed():
+        result = graph.mutate(
+            given.source,
+            name,
+            given.params,
+            branch=branch,
+            if_commit=if_commit,
+            idempotency_key=idempotency_key,
+        )
+    if as_json:
+        session.output.write_json(mutation_body(result))
+        return exit_codes.OK
+    for warning in result.warnings:
+        session.output.warn(warning)
+    session.output.write_lines([_line(result)])
+    return exit_codes.OK
+
+
+def _line(result: "MutationResult") -> str:
+    nodes = _counted(result.affected_nodes, "node")
+    edges = _counted(result.affected_edges, "edge")
+    made = "no commit" if result.commit is None else f"commit {result.commit.graph_commit_id}"
+    return f"{nodes}, {edges} on branch {result.branch} via {result.query_name}: {made}"
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"
