@@ -117,7 +117,8 @@ _PLANNED_COMMANDS: Final = frozenset(
 def report(error: OmnigraphError, output: Output, *, is_repeatable: bool = False) -> int:
     """Show an error and return the exit code of the process.
 
-    `is_repeatable` says that the command has an idempotency key, so that it may be sent again. The exit code stands even when nobody can be told: standard error may be closed or full.
+    `is_repeatable`: the command has an idempotency key. The exit code stands even when nobody can
+    be told: standard error may be closed or full.
     """
     with contextlib.suppress(OSError):
         if output.is_json:

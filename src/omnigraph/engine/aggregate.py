@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from omnigraph.engine.bindings import Bindings
 from omnigraph.engine.compare import Const, repeated
-from omnigraph.engine.entities import distinct, distinct_numbers
+from omnigraph.engine.entities import distinct_numbers
+from omnigraph.engine.evaluate import entity_values
 from omnigraph.engine.order import value_codes
 from omnigraph.engine.sums import count_rows, sum_floats, sum_integers
 from omnigraph.errors import InternalError, NumericOverflow
@@ -120,51 +122,57 @@ def _key_codes(key: ir.Expr, bindings: Bindings) -> tuple[Numbers, int]:
             entities = bound.entities
             if name == entities.table.identity:
                 return bound.at, entities.size
-            used, inverse = distinct(bound.at, entities)
-            is_all = len(used) == entities.size
-            values = entities.read([name], None if is_all else used)[name]
+            values, at = entity_values(bound, name)
             found, codes = encode(values)
             codes += 1
-            of_rows = codes if entities.is_everything(bound.at) else codes[inverse]
-            return of_rows, len(found) + 1
+            return codes if entities.is_everything(at) else codes[at], len(found) + 1
         case _:
             raise InternalError(f"{type(key).__name__} cannot be a group key")
 
 
 def _aggregated(agg: ir.Agg, bindings: Bindings, groups: Groups, evaluator: Evaluator) -> Values:
-    weights = bindings.weights
+    weights, rows = bindings.weights, groups.of_row
     if isinstance(agg.arg, ir.NodeId):
-        return pa.array(count_rows(groups.of_row, groups.size, weights), pa.int64())
-    operand = evaluator.operand(agg.arg, bindings)
-    if isinstance(operand, Const):
-        values = repeated(operand.value, arrow_type(operand.type), bindings.rows)
-    else:
-        values = operand.values
+        return pa.array(count_rows(rows, groups.size, weights), pa.int64())
+    values, at = _argument(agg.arg, bindings, evaluator)
     given = is_given(values)
-    rows = groups.of_row
     if not given.all():
-        rows = rows[given]
-        weights = None if weights is None else weights[given]
-        values = values.filter(pa.array(given))
+        has = given[at]
+        rows, at = rows[has], at[has]
+        weights = None if weights is None else weights[has]
     counts = count_rows(rows, groups.size, weights)
     match agg.func:
         case AggFunc.COUNT:
             return pa.array(counts, pa.int64())
         case AggFunc.SUM:
-            return pa.array(_sums(values, rows, groups.size, weights), mask=counts == 0)
+            return pa.array(_sums(values, at, rows, groups.size, weights), mask=counts == 0)
         case AggFunc.AVG:
-            sums = _sums(values, rows, groups.size, weights)
+            sums = _sums(values, at, rows, groups.size, weights)
             return pa.array(sums / np.maximum(counts, 1), mask=counts == 0)
         case AggFunc.MIN | AggFunc.MAX:
-            return _extremes(values, rows, groups.size, is_max=agg.func is AggFunc.MAX)
+            return _extremes(values, at, rows, groups.size, is_max=agg.func is AggFunc.MAX)
 
 
-def _sums(values: Values, rows: Numbers, size: int, weights: Numbers | None) -> NDArray[np.float64]:
-    numbers = values.to_numpy(zero_copy_only=False)
+def _argument(expr: ir.Expr, bindings: Bindings, evaluator: Evaluator) -> tuple[Values, Numbers]:
+    """The distinct things that the rows give to an aggregate, and which one each row gives."""
+    if isinstance(expr, ir.Prop):
+        return entity_values(bindings.columns[expr.var], expr.property)
+    operand = evaluator.operand(expr, bindings)
+    if isinstance(operand, Const):
+        one = repeated(operand.value, arrow_type(operand.type), 1)
+        return one, np.zeros(bindings.rows, np.int64)
+    return operand.values, np.arange(bindings.rows)
+
+
+def _sums(
+    values: Values, at: Numbers, rows: Numbers, size: int, weights: Numbers | None
+) -> NDArray[np.float64]:
+    # What is null is not asked for; a number in its place keeps whole numbers whole.
+    given: Any = values  # Any: an array of numbers
+    numbers = pc.fill_null(given, 0).to_numpy(zero_copy_only=False)[at]
     if numbers.dtype.kind != "f":
         return sum_integers(numbers, rows, size, weights)
-    with np.errstate(over="ignore"):
-        sums = sum_floats(numbers, rows, size, weights)
+    sums = sum_floats(numbers, rows, size, weights)
     if not np.isfinite(sums).all():
         raise NumericOverflow(
             "a sum of floats is larger than the largest one; divide the values, or group finer"
@@ -172,14 +180,14 @@ def _sums(values: Values, rows: Numbers, size: int, weights: Numbers | None) -> 
     return sums
 
 
-def _extremes(values: Values, rows: Numbers, size: int, *, is_max: bool) -> Values:
+def _extremes(values: Values, at: Numbers, rows: Numbers, size: int, *, is_max: bool) -> Values:
     """The smallest or largest value of each group; null where there is none."""
-    places = value_codes(values)
+    places = value_codes(values)[at]
     best = np.zeros(size, np.int64) if is_max else np.full(size, np.iinfo(np.int64).max)
     (np.maximum if is_max else np.minimum).at(best, rows, places)
-    # The row of each group that holds the value: any of those that do.
+    # Where each group has its value from: any of those that hold it.
     holder = np.full(size, -1, np.int64)
-    holds = np.flatnonzero(places == best[rows])
-    holder[rows[holds]] = holds
+    holds = places == best[rows]
+    holder[rows[holds]] = at[holds]
     held: Any = pa.array(holder, mask=holder < 0)  # Any: places and nulls
     return values.take(held)

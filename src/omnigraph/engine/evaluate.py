@@ -23,13 +23,16 @@ from omnigraph.lang.match_check import variables_of
 from omnigraph.lang.types import BOOL, F64, STRING
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from numpy.typing import NDArray
 
     from omnigraph.engine.search import SearchCalls
-    from omnigraph.graph.arrays import Floats, Mask, Values
+    from omnigraph.graph.arrays import Floats, Mask, Numbers, Values
     from omnigraph.settings.sections import QuerySettings
+
+ROWS_AT_ONCE = 16_384
+"""Rows of several variables whose values are compared at once."""
 
 _SCORE = F64.as_nullable(nullable=True)
 
@@ -58,6 +61,16 @@ class Evaluator:
         return self._truth(item, narrow)[inverse]
 
     def _truth(self, item: ir.Filter, bindings: Bindings) -> Mask:
+        if bindings.rows <= ROWS_AT_ONCE:
+            return self._truth_at_once(item, bindings)
+        # Values of rows are wide where numbers are not: no more than some are held.
+        parts = [
+            self._truth_at_once(item, bindings.keep(np.arange(start, stop)))
+            for start, stop in _slices(bindings.rows)
+        ]
+        return np.concatenate(parts)
+
+    def _truth_at_once(self, item: ir.Filter, bindings: Bindings) -> Mask:
         left, right = self.operand(item.left, bindings), self.operand(item.right, bindings)
         return is_true(left, item.op, right, bindings.rows)
 
@@ -90,15 +103,26 @@ class Evaluator:
         return self.search.distances(expr, bound.entities, used)[inverse]
 
 
+def _slices(rows: int) -> Iterator[tuple[int, int]]:
+    for start in range(0, rows, ROWS_AT_ONCE):
+        yield start, min(rows, start + ROWS_AT_ONCE)
+
+
 def property_values(bound: Bound, name: str) -> Values:
     """A property of each row; it is read once for each entity."""
+    values, at = entity_values(bound, name)
+    return values if bound.entities.is_everything(at) else values.take(at)
+
+
+def entity_values(bound: Bound, name: str) -> tuple[Values, Numbers]:
+    """A property of the bound entities, each once, and which one each row has."""
     entities = bound.entities
     if entities.has(name):
-        return entities.read([name], bound.at)[name]
+        return entities.read([name])[name], bound.at
     used, inverse = distinct(bound.at, entities)
     if len(used) == entities.size:
-        return entities.read([name])[name].take(bound.at)
-    return entities.read([name], used)[name].take(inverse)
+        return entities.read([name])[name], bound.at
+    return entities.read([name], used)[name], inverse
 
 
 def score_values(scores: Floats) -> pa.Array[pa.DoubleScalar]:

@@ -214,7 +214,7 @@ class MutationStaging:
             if embed.source in assigned and name not in assigned:
                 self.warnings.append(
                     f"{item.name}.{embed.source} changed and {item.name}.{name}, which stands for"
-                    " it, did not; set it too, or run `omnigraph embed`"
+                    " it, did not; set it too"
                 )
 
     def _matching(self, item: NodeType | EdgeType, pred: ir.Pred, pending: PendingRows) -> pa.Table:

@@ -16,7 +16,8 @@ import pyarrow as pa
 from omnigraph.engine.aggregate import group
 from omnigraph.engine.compare import Const, repeated
 from omnigraph.engine.entities import distinct
-from omnigraph.engine.order import SortKey, candidates, order_rows
+from omnigraph.engine.evaluate import entity_values
+from omnigraph.engine.order import SortKey, candidates, order_rows, value_codes
 from omnigraph.engine.ranking import fuse, rank_rows
 from omnigraph.errors import InternalError
 from omnigraph.lang import ir
@@ -163,6 +164,11 @@ class Projector:
         if isinstance(expr, ir.NodeId):
             bound = bindings.columns[expr.var]
             return bound.entities.rank(bound.at)
+        if isinstance(expr, ir.Prop):
+            bound = bindings.columns[expr.var]
+            values, at = entity_values(bound, expr.property)
+            # Where entities repeat, their places among each other are enough.
+            return values if bound.entities.is_everything(at) else value_codes(values)[at]
         operand = self.evaluator.operand(expr, bindings)
         return None if isinstance(operand, Const) else operand.values
 

@@ -53,7 +53,7 @@ class SearchCalls:
     params: Mapping[str, object]
     embed: EmbedQuery
     _hits: dict[tuple[str, str, str, bool], TextHits] = field(default_factory=dict)
-    _vectors: dict[tuple[str, ir.Nearest], Floats | None] = field(default_factory=dict)
+    _vectors: dict[tuple[str, str, ir.Param | ir.Lit], Floats | None] = field(default_factory=dict)
 
     def text_truth(self, call: ir.TextCall, entities: Entities, at: Numbers) -> Mask:
         """For each bound number whether the call is true."""
@@ -109,8 +109,8 @@ class SearchCalls:
 
     def vector(self, call: ir.Nearest, table: QueryTable) -> Floats | None:
         """The query vector; a text is embedded, once per request. `None`: the query is null."""
-        # Two negations may give one name to different types.
-        key = str(table.handle.layout.table_key), call
+        # Not by the variable: two may ask for one property, and one name may mean two types.
+        key = str(table.handle.layout.table_key), call.property, call.query
         if key not in self._vectors:
             given = constant_value(call.query, self.params)
             where = f"{table.item.name}.{call.property}"

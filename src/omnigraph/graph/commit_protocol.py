@@ -94,14 +94,12 @@ class CommitProtocol:
 
         Raises:
             BranchNotFound: there is no such branch.
-            PreconditionFailed: the head is not the commit that the caller expects.
         """
         graph = self._graph
         branch_id = graph.branch_id(request.branch)
         if request.branch_id not in (None, branch_id):
             raise _deleted(request.branch)
         line = graph.lines.read(branch_id)
-        require_head(request.if_commit, line)
         return WriteTxn(
             request=request,
             branch_id=branch_id,
@@ -123,6 +121,8 @@ class CommitProtocol:
         repeated = _first_receipt(request, txn.line)
         if repeated is not None:
             return repeated
+        # Only now: the first send of the same request may have moved the head itself.
+        require_head(request.if_commit, txn.line)
         maybe_fail(f"{kind}.post_capture")
         prepared = prepare(txn)
         _require_size(prepared)
@@ -149,10 +149,11 @@ class CommitProtocol:
 
     def _under_lease(self, txn: WriteTxn, prepared: PreparedWrite, lease: Lease) -> CommitRow:
         self._graph.recovery.heal(txn.branch_id, lease)
-        line = self._arbitrated_line(txn)
+        line = self._line_now(txn)
         repeated = _first_receipt(txn.request, line)
         if repeated is not None:
             return repeated
+        require_head(txn.request.if_commit, line)
         moving = self._arbitrate(txn, prepared, line)
         for staged in moving:
             self._require_no_drift(staged, line, lease, txn)
@@ -168,13 +169,11 @@ class CommitProtocol:
         )
         return self._commit(sidecar, moving, prepared, lease)
 
-    def _arbitrated_line(self, txn: WriteTxn) -> ManifestLine:
+    def _line_now(self, txn: WriteTxn) -> ManifestLine:
         """The line as it is now, if the branch is still the one that was captured."""
         if self._graph.branch_id(txn.request.branch) != txn.branch_id:
             raise _deleted(txn.request.branch)
-        line = self._graph.lines.read(txn.branch_id)
-        require_head(txn.request.if_commit, line)
-        return line
+        return self._graph.lines.read(txn.branch_id)
 
     def _arbitrate(
         self, txn: WriteTxn, prepared: PreparedWrite, line: ManifestLine
@@ -423,7 +422,8 @@ class CommitProtocol:
         with self._graph.leases.holding(branch_scope(txn.branch_id)) as lease:
             try:
                 self._graph.recovery.heal(txn.branch_id, lease)
-                line = self._arbitrated_line(txn)
+                line = self._line_now(txn)
+                require_head(txn.request.if_commit, line)
                 if line.pins.get(ref) != pinned:
                     now = line.pins.get(ref)
                     raise Stale(

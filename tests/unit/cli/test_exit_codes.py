@@ -29,3 +29,11 @@ def test_an_exit_code_follows_the_retry_class_unless_the_contract_says_otherwise
     cls: type[OmnigraphError],
 ) -> None:
     assert exit_code_of(cls("why")) == EXCEPTIONS.get(cls.code, BY_RETRY[cls.retry])
+
+
+@pytest.mark.parametrize("cls", CLASSES)
+def test_a_command_with_an_idempotency_key_may_be_sent_again_when_its_outcome_is_unknown(
+    cls: type[OmnigraphError],
+) -> None:
+    code = exit_code_of(cls("why"), is_repeatable=True)
+    assert code == (75 if cls.retry is Retry.UNKNOWN else exit_code_of(cls("why")))

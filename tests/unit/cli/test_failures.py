@@ -86,6 +86,26 @@ def test_an_envelope_has_the_detail_object_of_the_contract() -> None:
     }
     late = errors.DeadlineExceeded("too long", timeout_ms=1)
     assert envelope_of(late)["deadline_exceeded"] == {"limit_ms": 1}
+    moved = errors.ReadSetChanged("moved", member="node:Person", expected=None, actual="3")
+    assert envelope_of(moved)["read_set_conflict"] == {
+        "member": "node:Person",
+        "expected": None,
+        "actual": "3",
+    }
+
+
+def test_an_envelope_of_a_broken_rule_counts_and_lists_the_violations() -> None:
+    first: JsonValue = {"code": "key_conflict", "message": "exists"}
+    broken = errors.KeyConflict(
+        "exists", kind="node", type="Note", entity_id="1", total=2, violations=[first]
+    )
+    envelope = envelope_of(broken)
+    assert envelope["key_conflict"] == {
+        "entity_kind": "node",
+        "type_name": "Note",
+        "entity_id": "1",
+    }
+    assert envelope["violations"] == {"total": 2, "items": [first]}
 
 
 def test_an_envelope_has_no_code_where_the_contract_has_none() -> None:

@@ -21,6 +21,8 @@ TAKEN = {
     "snapshot": ANY,
     "query": ANY,
     "read": ANY,
+    "mutate": ANY | {"--as"},
+    "change": ANY | {"--as"},
     "explain": ANY,
     "branch create": ANY | {"--as"},
     "branch list": ANY,

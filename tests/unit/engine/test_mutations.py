@@ -298,6 +298,15 @@ def test_a_key_gives_the_first_receipt_again(graph: Graph) -> None:
             graph.mutate(source, params={"t": "x"}, idempotency_key=bad)
 
 
+def test_a_key_is_looked_at_before_a_condition(graph: Graph) -> None:
+    head = graph.snapshot().graph_commit_id
+    source = 'query m() { insert Note { text: "x" } }'
+    first = graph.mutate(source, if_commit=head, idempotency_key="k")
+    assert graph.mutate(source, if_commit=head, idempotency_key="k") == first
+    with pytest.raises(PreconditionFailed):
+        graph.mutate(source, if_commit=head, idempotency_key="other")
+
+
 def test_the_receipt_is_that_of_the_contract(graph: Graph) -> None:
     actor = graph.as_actor("ann")
     found = actor.mutate('query m() { insert City { name: "rome" } }').to_dict()

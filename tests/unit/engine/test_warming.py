@@ -14,8 +14,7 @@ SCHEMA = "node N { name: String @key }\nedge E: N -> N"
 WALK = "query q($n: String) { match { $a: N { name: $n }  $a e $b } return { $b } }"
 
 
-def _graph(graphs: Opened, **env: str) -> Graph:
-    graph = graphs.init(SCHEMA, **env)
+def _filled(graph: Graph) -> Graph:
     names = [f"n{number:03d}" for number in range(200)]
     with graph.write() as write:
         write.append("N", pa.table({"name": names}))
@@ -43,7 +42,7 @@ def test_walks_from_single_nodes_get_a_topology_in_the_end(
     graphs: Opened, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(warming, "PROBE_COST", 100)
-    graph = _graph(graphs)
+    graph = _filled(graphs.init(SCHEMA))
     expected = [{"b": "n008"}]
     for _ in range(2):
         assert graph.query(WALK, params={"n": "n007"}).to_dicts() == expected
@@ -56,7 +55,7 @@ def test_walks_from_single_nodes_get_a_topology_in_the_end(
 
 def test_a_mode_that_is_set_is_kept(graphs: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(warming, "PROBE_COST", 10_000_000)
-    graph = _graph(graphs, TRAVERSAL_MODE="indexed")
+    graph = _filled(graphs.init(SCHEMA, TRAVERSAL_MODE="indexed"))
     for _ in range(3):
         graph.query(WALK, params={"n": "n007"})
     assert graph._engine._warmer._worker is None
@@ -65,7 +64,7 @@ def test_a_mode_that_is_set_is_kept(graphs: Opened, monkeypatch: pytest.MonkeyPa
 
 def test_closing_ends_the_work(graphs: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(warming, "PROBE_COST", 10_000_000)
-    graph = _graph(graphs)
+    graph = _filled(graphs.init(SCHEMA))
     graph.query(WALK, params={"n": "n007"})
     graph.close()
     assert graph._engine._warmer._worker is None
