@@ -77,6 +77,7 @@ class Engine:
         self.caches = EngineCaches.of(settings)
         self._warmer = TopologyWarmer(clock, settings.topology_cache_bytes)
         self._compiled = CompiledQueries()
+        self._is_closed = False
 
     def query(self, request: QueryRequest) -> QueryResult:
         """The result of a read query."""
@@ -92,6 +93,7 @@ class Engine:
 
     def compile(self, request: QueryRequest) -> tuple[CompiledQuery, ir.QueryIR]:
         """The query of a request, compiled against the schema of its snapshot."""
+        self._require_open()
         return self._compiled.read_query(request.snapshot, request.source, request.name)
 
     def prepare(
@@ -135,6 +137,7 @@ class Engine:
         self, graph: GraphCoordinator, request: MutationRequest, timeout_s: float | None
     ) -> MutationResult:
         """Run a mutation as one commit; a time limit ends it only before its first effect."""
+        self._require_open()
         return MutationRun(
             graph=graph,
             compiled=self._compiled,
@@ -143,6 +146,10 @@ class Engine:
             budget=self._budget(timeout_s, None),
             now_ms=self._clock.now_ms(),
         ).result()
+
+    def _require_open(self) -> None:
+        if self._is_closed:
+            raise InvalidArgument("this graph is closed; open it again")
 
     def _budget(self, timeout_s: float | None, token: CancelToken | None) -> Budget:
         timeout_ms = self.settings.timeout_ms if timeout_s is None else _timeout_ms(timeout_s)
@@ -155,7 +162,8 @@ class Engine:
         )
 
     def close(self) -> None:
-        """Drop what was kept, and end what is being built."""
+        """Drop what was kept, and end what is being built; nothing runs after it."""
+        self._is_closed = True
         self._warmer.close()
         self.caches.clear()
         self._embedder.close()

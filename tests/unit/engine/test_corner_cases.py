@@ -260,3 +260,13 @@ def test_arguments_of_the_wrong_kind_are_told_by_name(graphs: Opened) -> None:
         assert caught.value.details["argument"] == argument
     with pytest.raises(InvalidArgument):
         graph.maintenance.ensure_indices(types=[3])  # type: ignore[list-item]  # as above
+
+
+def test_a_closed_graph_answers_no_more(graphs: Opened) -> None:
+    graph = persons(graphs, 1)
+    graph.close()
+    for ask in (graph.query, graph.explain):
+        with pytest.raises(InvalidArgument, match="closed"):
+            ask("query q() { match { $p: P } return { $p } }")
+    with pytest.raises(InvalidArgument, match="closed"):
+        graph.mutate('query m() { insert P { name: "x" } }')

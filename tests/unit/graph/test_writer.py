@@ -779,3 +779,13 @@ def test_a_snapshot_whose_branch_was_deleted_says_so(graphs: Opened) -> None:
         held.entity("Person", "a")
     with pytest.raises(InvalidArgument):
         held.entity("Person", 5)  # type: ignore[arg-type]
+
+
+def test_the_row_labels_of_a_filtered_frame_are_no_column(graphs: Opened) -> None:
+    pandas = pytest.importorskip("pandas")
+    graph = graphs.init()
+    frame = pandas.DataFrame({"name": ["a", "b", "c"]})
+    with graph.write() as writer:
+        writer.append("Person", frame[frame["name"] != "a"])
+        writer.commit()
+    assert names(graph) == ["b", "c"]

@@ -7,6 +7,7 @@ error of the caller and not of a row.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol, TypeAlias, cast
@@ -143,7 +144,16 @@ def _as_table(given: ArrowRows) -> pa.Table:
         return pa.Table.from_batches([given])
     if isinstance(given, Sequence):
         return pa.Table.from_batches(given)
-    return pa.RecordBatchReader.from_stream(given).read_all()
+    return _without_frame_index(pa.RecordBatchReader.from_stream(given).read_all())
+
+
+_FRAME_INDEX = re.compile(r"__index_level_\d+__")
+
+
+def _without_frame_index(table: pa.Table) -> pa.Table:
+    """A data frame that was filtered or sorted brings its row labels along; they are no data."""
+    labels = [name for name in table.column_names if _FRAME_INDEX.fullmatch(name)]
+    return table.drop_columns(labels) if labels else table
 
 
 def _check_columns(item: NodeType | EdgeType, table: pa.Table) -> None:
