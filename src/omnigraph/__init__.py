@@ -9,16 +9,24 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from omnigraph import errors
     from omnigraph.api import Graph
+    from omnigraph.embedding import Embedder
+    from omnigraph.engine.plan import Plan
     from omnigraph.errors import OmnigraphError
+    from omnigraph.graph.mutation_result import MutationResult
+    from omnigraph.graph.result import QueryResult
     from omnigraph.lang import Catalog, LintReport, compile_schema, lint
 
     __version__: str
 
 __all__ = [
     "Catalog",
+    "Embedder",
     "Graph",
     "LintReport",
+    "MutationResult",
     "OmnigraphError",
+    "Plan",
+    "QueryResult",
     "__version__",
     "compile_schema",
     "errors",
@@ -27,9 +35,13 @@ __all__ = [
 
 _HOMES = {
     "Catalog": "omnigraph.lang",
+    "Embedder": "omnigraph.embedding",
     "Graph": "omnigraph.api",
     "LintReport": "omnigraph.lang",
+    "MutationResult": "omnigraph.graph.mutation_result",
     "OmnigraphError": "omnigraph.errors",
+    "Plan": "omnigraph.engine.plan",
+    "QueryResult": "omnigraph.graph.result",
     "compile_schema": "omnigraph.lang",
     "lint": "omnigraph.lang",
 }

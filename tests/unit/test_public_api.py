@@ -24,9 +24,13 @@ HEAVY = {
 def test_the_public_names_are_these() -> None:
     assert set(omnigraph.__all__) == {
         "Catalog",
+        "Embedder",
         "Graph",
         "LintReport",
+        "MutationResult",
         "OmnigraphError",
+        "Plan",
+        "QueryResult",
         "__version__",
         "compile_schema",
         "errors",
