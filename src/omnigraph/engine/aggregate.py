@@ -133,6 +133,8 @@ def _key_codes(key: ir.Expr, bindings: Bindings) -> tuple[Numbers, int]:
 def _aggregated(agg: ir.Agg, bindings: Bindings, groups: Groups, evaluator: Evaluator) -> Values:
     weights, rows = bindings.weights, groups.of_row
     if isinstance(agg.arg, ir.NodeId):
+        if weights is None and groups.size == 1:
+            return pa.array([bindings.rows], pa.int64())
         return pa.array(count_rows(rows, groups.size, weights), pa.int64())
     values, at = _argument(agg.arg, bindings, evaluator)
     given = is_given(values)

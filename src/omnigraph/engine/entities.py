@@ -181,8 +181,10 @@ class Entities:
             return at
         index = self.type_index or (self.table.cached_type_index() if self.knows_rows else None)
         if is_kept and index is not None and len(at) > FEW:
-            rows = at if self.type_index is not None else index.by_row_id.find(self.row_ids[at])
-            return self.table.caches.alignments.between(index.ids, ids)[rows]
+            aligned = self.table.caches.alignments.between(index.ids, ids)
+            if self.type_index is not None:
+                return aligned if self.is_everything(at) else aligned[at]
+            return aligned[index.by_row_id.find(self.row_ids[at])]
         return find_ids(ids, text_array(self.read(["id"], at)["id"]))
 
 

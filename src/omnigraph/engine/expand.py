@@ -76,7 +76,9 @@ class Expander:
         is_kept = choice.mode is TraversalMode.CSR
         numbers = source.entities.numbers_among(used, near, is_kept=is_kept)
         if op.dst_var in self.needs.counted_only and not op.dst_filters:
-            return bindings.weigh(self._count(adjacency, numbers, hops)[inverse]), choice
+            counts = self._count(adjacency, numbers, hops)
+            is_all = source.entities.is_everything(inverse)
+            return bindings.weigh(counts if is_all else counts[inverse]), choice
         reached = self._reach(adjacency, numbers, hops)
         reached, bound = self._join_nodes(op, reached, far, is_kept=is_kept)
         return self._bind(bindings, inverse, reached, {op.dst_var: bound}), choice
@@ -102,8 +104,10 @@ class Expander:
         is_kept = choice.mode is TraversalMode.CSR
         numbers = bound.entities.numbers_among(used, near, is_kept=is_kept)
         has = numbers != ABSENT
-        has[has] = adjacency.degrees[numbers[has]] > 0
-        return has[inverse], choice
+        if index.from_ids is index.to_ids:
+            # Of two types each end lists only nodes that have an edge.
+            has[has] = adjacency.degrees[numbers[has]] > 0
+        return (has if bound.entities.is_everything(inverse) else has[inverse]), choice
 
     def _graph_index(
         self,
