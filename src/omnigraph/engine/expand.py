@@ -61,16 +61,7 @@ class Expander:
         hops = _hops(edge, op)
         if hops is None or not len(used):
             return self._bind_none(op, bindings), None
-        choice = choose_mode(
-            WalkShape(
-                edges=self.tables.edge(op.edge),
-                source_rows=source.entities.table.rows,
-                direction=op.direction,
-                hops=hops[1],
-                frontier_rows=len(used),
-            ),
-            self.settings,
-        )
+        choice = self._choose(op, source.entities, hops[1], len(used))
         index = self._graph_index(op, edge, choice, source.entities, used, hops[1])
         adjacency, near, far = _side(index, op.direction)
         is_kept = choice.mode is TraversalMode.CSR
@@ -89,16 +80,7 @@ class Expander:
         used, inverse = distinct(bound.at, bound.entities)
         if not len(used):
             return np.zeros(0, bool), None
-        choice = choose_mode(
-            WalkShape(
-                edges=self.tables.edge(op.edge),
-                source_rows=bound.entities.table.rows,
-                direction=op.direction,
-                hops=1,
-                frontier_rows=len(used),
-            ),
-            self.settings,
-        )
+        choice = self._choose(op, bound.entities, 1, len(used))
         index = self._graph_index(op, edge, choice, bound.entities, used, 1)
         adjacency, near, _ = _side(index, op.direction)
         is_kept = choice.mode is TraversalMode.CSR
@@ -108,6 +90,16 @@ class Expander:
             # Of two types each end lists only nodes that have an edge.
             has[has] = adjacency.degrees[numbers[has]] > 0
         return (has if bound.entities.is_everything(inverse) else has[inverse]), choice
+
+    def _choose(self, op: ir.Expand, sources: Entities, hops: int, frontier_rows: int) -> Choice:
+        shape = WalkShape(
+            edges=self.tables.edge(op.edge),
+            source_rows=sources.table.rows,
+            direction=op.direction,
+            hops=hops,
+            frontier_rows=frontier_rows,
+        )
+        return choose_mode(shape, self.settings)
 
     def _graph_index(
         self,
