@@ -11,7 +11,7 @@ help: ## List every target
 install: ## Create .venv with everything that development needs
 	@$(LIB); install_packages all
 
-check: install ## Format, lint, types, contracts, unit and corpus tests; under two minutes
+check: install ## Format, lint, types, contracts, unit and corpus tests; under three minutes
 	@$(LIB); static_checks; run_tests -q $(wildcard tests/unit tests/corpus)
 
 test: ## The default suite, as continuous integration runs it
