@@ -306,7 +306,11 @@ class MutationStaging:
         return found.filter(pc.invert(pc.is_in(found, value_set=removed.all_ids)))
 
     def _require_size(self, pending: PendingRows) -> None:
-        _require_rows(pending.item, len(pending.ids))
+        # What is pending is joined only when it may be too much: an insert adds one row of many.
+        if pending.most_rows > MAX_MUTATION_ROWS:
+            _require_rows(pending.item, len(pending.ids))
+        if pending.most_bytes <= MAX_MUTATION_ARROW_BYTES:
+            return
         key = _table_key(pending.item)
         size_bytes = pending.table.nbytes
         if size_bytes > MAX_MUTATION_ARROW_BYTES:

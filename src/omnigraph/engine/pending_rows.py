@@ -32,6 +32,10 @@ class PendingRows:
     """By id of a row that is in the table: the blobs that the write leaves as they are."""
     strict_ids: list[str] = field(default_factory=list)
     """Ids that must not be in the table yet."""
+    most_rows: int = 0
+    """Rows that were written, repeats included: never fewer than are pending."""
+    most_bytes: int = 0
+    """The same in bytes."""
 
     @property
     def ids(self) -> Ids:
@@ -59,6 +63,8 @@ class PendingRows:
     def add(self, rows: FittedRows, *, kept_blobs: Mapping[str, frozenset[str]]) -> None:
         """Write rows over what is pending of their ids."""
         self.parts.append(rows)
+        self.most_rows += rows.table.num_rows
+        self.most_bytes += rows.table.nbytes
         for each in rows.table["id"].to_pylist():
             if each is not None:
                 self.kept_blobs.pop(each, None)
