@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     Values: TypeAlias = pa.Array[pa.Scalar[pa.DataType]]
     Ids: TypeAlias = pa.Array[pa.StringScalar]
 
-NO_NUMBERS: Numbers = np.zeros(0, np.int64)
-
 
 def one_array(column: pa.ChunkedArray[Any] | pa.Array[Any]) -> Values:
     """A column of any type as one array."""
