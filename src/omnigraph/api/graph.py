@@ -6,51 +6,48 @@ leases and caches and is safe twice.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from importlib.metadata import version
-from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Self
 
+from omnigraph.api.arguments import (
+    checked_actor,
+    checked_key,
+    require_local,
+    require_query,
+    schema_text,
+)
+from omnigraph.api.parts import GraphBranches, GraphCommits, GraphMaintenance, GraphSchema
 from omnigraph.clock import SystemClock
 from omnigraph.engine.engine import Engine, QueryRequest
 from omnigraph.engine.explain import explain
 from omnigraph.engine.mutations import MutationRequest
 from omnigraph.engine.query_vectors import QueryEmbedder
 from omnigraph.errors import InvalidArgument
-from omnigraph.graph.branches import Branch, Branches
-from omnigraph.graph.commit_graph import Commit, CommitFilter, CommitGraph, CommitPage
 from omnigraph.graph.coordinator import GraphCoordinator, OpenMode
-from omnigraph.graph.indices import ensure_indices, require_local_engine
 from omnigraph.graph.init import create_graph
 from omnigraph.graph.intent import SidecarKind
-from omnigraph.graph.recoveries import RecoveryRecord, list_recoveries
 from omnigraph.graph.result import QueryTarget
-from omnigraph.graph.snapshot import Snapshot, find_commit, open_snapshot
+from omnigraph.graph.snapshot import Snapshot, open_snapshot
 from omnigraph.graph.system_tables import system_table
 from omnigraph.graph.write_txn import WriteRequest
 from omnigraph.graph.writer import Writer
-from omnigraph.ids import MAIN_BRANCH, MAIN_BRANCH_ID, BranchName, UlidSource
+from omnigraph.ids import MAIN_BRANCH, BranchName, UlidSource
 from omnigraph.settings import Settings, load_process_settings
 from omnigraph.storage.graph_storage import open_storage
 from omnigraph.storage.location import parse_location
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Mapping
+    from pathlib import Path
     from types import TracebackType
 
     import pyarrow as pa
 
     from omnigraph.embedding import Embedder
     from omnigraph.engine.plan import Plan
-    from omnigraph.graph.index_report import IndexReport
-    from omnigraph.graph.indices import Progress
     from omnigraph.graph.mutation_result import MutationResult
     from omnigraph.graph.result import QueryResult
-    from omnigraph.lang import Catalog
     from omnigraph.storage.graph_storage import GraphStorage
-
-_RESERVED_ACTOR = "omnigraph:"
-_LONGEST_KEY = 200
 
 
 class Graph:
@@ -102,12 +99,12 @@ class Graph:
         clock = SystemClock()
         create_graph(
             _storage(path, settings),
-            _schema_text(schema),
+            schema_text(schema),
             clock=clock,
             ids=UlidSource(clock),
             settings=settings.storage,
             release=version("omnigraph"),
-            actor_id=_checked_actor(actor),
+            actor_id=checked_actor(actor),
             force=force,
         )
         return cls.open(path, actor=actor, embedder=embedder, settings=settings)
@@ -141,7 +138,7 @@ class Graph:
                 f"mode is 'read_write' or 'read_only', not {mode!r}", argument="mode"
             )
         settings = settings or load_process_settings()
-        known_actor = _checked_actor(actor)
+        known_actor = checked_actor(actor)
         clock = SystemClock()
         coordinator = GraphCoordinator(
             _storage(path, settings),
@@ -180,7 +177,7 @@ class Graph:
             BranchNotFound, CommitNotFound, SnapshotReclaimed: there is no such state.
             DeadlineExceeded, ResourceLimit: a budget is used up.
         """
-        _require_local(executor)
+        require_local(executor)
         return self._engine.query(self._request(source, name, params, branch, snapshot, timeout_s))
 
     def explain(
@@ -201,7 +198,7 @@ class Graph:
         Raises:
             as `query`.
         """
-        _require_local(executor)
+        require_local(executor)
         request = self._request(source, name, params, branch, snapshot, None)
         return explain(self._engine, request, analyze=analyze)
 
@@ -219,7 +216,7 @@ class Graph:
                 "give a branch or a snapshot, not both: a snapshot names its branch",
                 argument="snapshot",
             )
-        _require_query(source, name, params)
+        require_query(source, name, params)
         if snapshot is None and branch is None:
             branch = MAIN_BRANCH
         return QueryRequest(
@@ -271,7 +268,7 @@ class Graph:
             PreconditionFailed: the head is not the given `if_commit`.
         """
         self._graph.require_writable()
-        _require_query(source, name, params)
+        require_query(source, name, params)
         request = MutationRequest(
             source=source,
             name=name,
@@ -279,7 +276,7 @@ class Graph:
             branch=BranchName(branch),
             actor_id=self._actor,
             if_commit=if_commit,
-            idempotency_key=_checked_key(idempotency_key),
+            idempotency_key=checked_key(idempotency_key),
         )
         return self._engine.mutate(self._graph, request, timeout_s)
 
@@ -313,7 +310,7 @@ class Graph:
 
     def as_actor(self, actor: str | None) -> Graph:
         """A handle on the same open graph for another actor; closing it closes nothing else."""
-        return Graph(self._graph, _checked_actor(actor), owns=False, engine=self._engine)
+        return Graph(self._graph, checked_actor(actor), owns=False, engine=self._engine)
 
     def close(self) -> None:
         """Release leases and caches; safe twice."""
@@ -333,162 +330,6 @@ class Graph:
         self.close()
 
 
-class GraphBranches:
-    """`graph.branches`."""
-
-    def __init__(self, coordinator: GraphCoordinator, actor: str | None) -> None:
-        self._graph = coordinator
-        self._branches = Branches(coordinator)
-        self._actor = actor
-
-    def create(self, name: str, *, from_: str = MAIN_BRANCH) -> Branch:
-        """Create a branch at the head of another; copies no data.
-
-        Raises:
-            InvalidBranchName, BranchExists, BranchNotFound: nothing was changed.
-        """
-        self._graph.require_writable()
-        return self._branches.create(name, from_, actor_id=self._actor)
-
-    def list(self) -> list[Branch]:
-        """Live branches, `main` first, then by name."""
-        return self._branches.list()
-
-    def get(self, name: str) -> Branch:
-        """One live branch.
-
-        Raises:
-            BranchNotFound: there is none of that name.
-        """
-        return self._branches.get(name)
-
-    def delete(self, name: str) -> None:
-        """Delete a branch.
-
-        Raises:
-            InvalidBranchName, BranchNotFound, BranchHasDescendants: nothing was changed.
-        """
-        self._graph.require_writable()
-        self._branches.delete(name)
-
-
-class GraphCommits:
-    """`graph.commits`: the history."""
-
-    def __init__(self, coordinator: GraphCoordinator) -> None:
-        self._graph = coordinator
-
-    def list(
-        self,
-        *,
-        branch: str = MAIN_BRANCH,
-        actor: str | None = None,
-        kind: str | None = None,
-        operation: str | None = None,
-        limit: int = 100,
-        cursor: str | None = None,
-    ) -> CommitPage:
-        """A page of what the branch's head reaches, newest first.
-
-        Raises:
-            BranchNotFound: there is no such branch.
-            InvalidArgument: a bad limit or cursor.
-        """
-        line = self._graph.lines.read(self._graph.branch_id(branch))
-        wanted = CommitFilter(actor=actor, kind=kind, operation=operation)
-        return CommitGraph(line).page(wanted, limit=limit, cursor=cursor)
-
-    def __iter__(self) -> Iterator[Commit]:
-        """Everything that the head of `main` reaches, newest first."""
-        line = self._graph.lines.read(MAIN_BRANCH_ID)
-        return CommitGraph(line).walk(line.head.commit_id)
-
-    def get(self, id: str) -> Commit:
-        """One commit of any live branch.
-
-        Raises:
-            CommitNotFound: no live branch has it.
-        """
-        return find_commit(self._graph, id)
-
-
-class GraphSchema:
-    """`graph.schema`: the accepted schema of `main`."""
-
-    def __init__(self, coordinator: GraphCoordinator) -> None:
-        self._graph = coordinator
-
-    @property
-    def source(self) -> str:
-        """The `.pg` text as it was accepted."""
-        return self._graph.schemas.source(self.hash)
-
-    @property
-    def catalog(self) -> Catalog:
-        """What the source means, with stable ids."""
-        return self._graph.schemas.load(self.hash).catalog
-
-    @property
-    def hash(self) -> str:
-        """The accepted schema's hash."""
-        return self._graph.lines.read(MAIN_BRANCH_ID).schema.schema_hash
-
-    def show(self, *, at: str | None = None) -> str:
-        """The `.pg` text in force now, or at a commit.
-
-        Raises:
-            CommitNotFound: no live branch has the commit.
-        """
-        if at is None:
-            return self.source
-        return self._graph.schemas.source(find_commit(self._graph, at).schema_hash)
-
-
-class GraphMaintenance:
-    """`graph.maintenance`."""
-
-    def __init__(self, coordinator: GraphCoordinator, actor: str | None) -> None:
-        self._graph = coordinator
-        self._actor = actor
-
-    def ensure_indices(
-        self,
-        *,
-        types: Iterable[str] | None = None,
-        branch: str = MAIN_BRANCH,
-        engine: Literal["auto", "local", "spark"] = "auto",
-        progress: Progress | None = None,
-    ) -> IndexReport:
-        """Build the declared indexes that are missing or stale, in at most one commit.
-
-        Args:
-            types: only of these types, `Person` or `node:Person`; all without it.
-            branch: where to build them.
-            engine: the lane; Spark is not in this version.
-            progress: told the stage, the tables done and their number.
-
-        Raises:
-            ReadOnlyGraph: the graph is open read-only.
-            InvalidArgument: there is no such type or engine.
-            BranchNotFound: there is no such branch.
-            RecoveryBlocked: an interrupted write of the branch must be repaired first.
-        """
-        self._graph.require_writable()
-        require_local_engine(engine)
-        return ensure_indices(
-            self._graph, branch=branch, types=types, actor_id=self._actor, progress=progress
-        )
-
-    def recoveries(self, *, branch: str | None = None, limit: int = 100) -> list[RecoveryRecord]:
-        """What recoveries did on a branch, or on all live ones, newest first.
-
-        Raises:
-            BranchNotFound: there is no such branch.
-            InvalidArgument: the limit is not positive.
-        """
-        return list_recoveries(self._graph, branch, limit)
-
-
 def _storage(path: str | Path, settings: Settings) -> GraphStorage:
     location = parse_location(path, settings.storage)
     return open_storage(location, settings.storage, UlidSource(SystemClock()))
@@ -497,63 +338,3 @@ def _storage(path: str | Path, settings: Settings) -> GraphStorage:
 def _engine(coordinator: GraphCoordinator, settings: Settings, embedder: Embedder | None) -> Engine:
     vectors = QueryEmbedder(settings.embedding, coordinator.clock, embedder)
     return Engine(coordinator.tables, settings.queries, coordinator.clock, vectors)
-
-
-def _require_local(executor: str) -> None:
-    if executor not in ("auto", "local", "spark"):
-        raise InvalidArgument(
-            f"executor is 'auto', 'local' or 'spark', not {executor!r}", argument="executor"
-        )
-    if executor == "spark":
-        raise InvalidArgument(
-            "queries cannot run on Spark in this version; leave the executor out",
-            argument="executor",
-        )
-
-
-def _schema_text(schema: str | Path) -> str:
-    if not isinstance(schema, Path):
-        return schema
-    try:
-        return schema.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise InvalidArgument(
-            f"cannot read the schema {schema}: {error}", path=str(schema)
-        ) from error
-
-
-def _require_query(source: object, name: object, params: object) -> None:
-    """What a caller without a type checker may get wrong."""
-    for argument, given, kinds, what in (
-        ("source", source, (str,), "the text of a query"),
-        ("name", name, (str, type(None)), "the name of a query"),
-        ("params", params, (Mapping, type(None)), "a mapping of names to values"),
-    ):
-        if not isinstance(given, kinds):
-            raise InvalidArgument(
-                f"{argument} is {what}, not {type(given).__name__}", argument=argument
-            )
-
-
-def _checked_key(key: str | None) -> str | None:
-    if key is None:
-        return None
-    is_printable = isinstance(key, str) and key.isascii() and key.isprintable()
-    if not is_printable or not 1 <= len(key) <= _LONGEST_KEY:
-        raise InvalidArgument(
-            f"an idempotency key has 1 to {_LONGEST_KEY} printable ASCII characters",
-            argument="idempotency_key",
-        )
-    return key
-
-
-def _checked_actor(actor: str | None) -> str | None:
-    if actor is None:
-        return None
-    if not isinstance(actor, str) or not actor or actor.startswith(_RESERVED_ACTOR):
-        raise InvalidArgument(
-            f"{actor!r} cannot be an actor: it is no text, empty, or starts with"
-            f" {_RESERVED_ACTOR!r}, which the system keeps for itself",
-            argument="actor",
-        )
-    return actor

@@ -1,0 +1,92 @@
+"""Arguments of the public API, checked before anything happens."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from omnigraph.errors import InvalidArgument
+
+_RESERVED_ACTOR: Final = "omnigraph:"
+_LONGEST_KEY: Final = 200
+
+
+def require_local(executor: str) -> None:
+    """Refuse the lane that queries do not have.
+
+    Raises:
+        InvalidArgument: it is none.
+    """
+    if executor not in ("auto", "local", "spark"):
+        raise InvalidArgument(
+            f"executor is 'auto', 'local' or 'spark', not {executor!r}", argument="executor"
+        )
+    if executor == "spark":
+        raise InvalidArgument(
+            "queries cannot run on Spark in this version; leave the executor out",
+            argument="executor",
+        )
+
+
+def schema_text(schema: str | Path) -> str:
+    """The `.pg` text, read if it is a file.
+
+    Raises:
+        InvalidArgument: it is none.
+    """
+    if not isinstance(schema, Path):
+        return schema
+    try:
+        return schema.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidArgument(
+            f"cannot read the schema {schema}: {error}", path=str(schema)
+        ) from error
+
+
+def require_query(source: object, name: object, params: object) -> None:
+    """What a caller without a type checker may get wrong."""
+    for argument, given, kinds, what in (
+        ("source", source, (str,), "the text of a query"),
+        ("name", name, (str, type(None)), "the name of a query"),
+        ("params", params, (Mapping, type(None)), "a mapping of names to values"),
+    ):
+        if not isinstance(given, kinds):
+            raise InvalidArgument(
+                f"{argument} is {what}, not {type(given).__name__}", argument=argument
+            )
+
+
+def checked_key(key: str | None) -> str | None:
+    """An idempotency key that can be kept.
+
+    Raises:
+        InvalidArgument: it is none.
+    """
+    if key is None:
+        return None
+    is_printable = isinstance(key, str) and key.isascii() and key.isprintable()
+    if not is_printable or not 1 <= len(key) <= _LONGEST_KEY:
+        raise InvalidArgument(
+            f"an idempotency key has 1 to {_LONGEST_KEY} printable ASCII characters",
+            argument="idempotency_key",
+        )
+    return key
+
+
+def checked_actor(actor: str | None) -> str | None:
+    """An actor that may write.
+
+    Raises:
+        InvalidArgument: it is none.
+    """
+    if actor is None:
+        return None
+    if not isinstance(actor, str) or not actor or actor.startswith(_RESERVED_ACTOR):
+        raise InvalidArgument(
+            f"{actor!r} cannot be an actor: it is no text, empty, or starts with"
+            f" {_RESERVED_ACTOR!r}, which the system keeps for itself",
+            argument="actor",
+        )
+    return actor
