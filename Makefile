@@ -18,7 +18,7 @@ test: ## The default suite, as continuous integration runs it
 	@scripts/test.sh
 
 test-all: ## Every test, the slow ones and those on Spark too; needs Java 17
-	@$(LIB); check_java; install_packages all; static_checks; run_tests -q -n auto --maxprocesses 8 -m ""
+	@$(LIB); check_java; install_packages all; static_checks; run_tests -q -n auto --maxprocesses 8 --dist loadgroup -m ""
 
 format: install ## Format the code and fix what the linter can fix
 	@.venv/bin/ruff check --fix --quiet . || true; .venv/bin/ruff format .
@@ -32,7 +32,7 @@ grammar: install ## Build the parser tables beside the grammars
 	@.venv/bin/python -m omnigraph.lang.grammar_tables
 
 bench: install ## Run every benchmark
-	@for file in benchmarks/{compile_queries,commits,queries}.py; do \
+	@for file in benchmarks/{compile_queries,commits,writes,queries}.py; do \
 		if [ -e "$$file" ]; then .venv/bin/python "$$file"; else echo "no benchmarks yet" >&2; fi; \
 	done
 

@@ -8,11 +8,19 @@ cd -- "$ROOT"
 install_packages runtime
 check_java
 
+scratch="$(mktemp -d)"
+trap 'rm -rf -- "$scratch"' EXIT
+graph="$scratch/papers.omni"
+
 "$VENV/bin/omnigraph" version
 "$VENV/bin/omnigraph" doctor
 "$VENV/bin/python" examples/papers/quickstart.py
+"$VENV/bin/omnigraph" init "$graph" --schema examples/papers/schema.pg
+"$VENV/bin/omnigraph" load "$graph" --data examples/papers/papers-small.ndjson --mode append
+"$VENV/bin/omnigraph" query topic_overview --store "$graph" --query examples/papers/queries.gq
 "$VENV/bin/python" examples/papers/store.py
 
 say ""
 say "Next: source .venv/bin/activate, then"
-say "  omnigraph lint --schema examples/papers/schema.pg --query examples/papers/queries.gq"
+say "  omnigraph init papers.omni --schema examples/papers/schema.pg"
+say "  omnigraph load papers.omni --data examples/papers/papers-small.ndjson --mode append"

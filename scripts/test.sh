@@ -6,10 +6,12 @@ set -euo pipefail
 . "$(dirname -- "${BASH_SOURCE[0]}")/lib.sh"
 cd -- "$ROOT"
 
+check_java
 install_packages all
 if [ "$#" -gt 0 ]; then
     run_tests "$@"
 else
     static_checks
-    run_tests -q -n auto --maxprocesses 8 -m "not slow and not spark"
+    # One worker runs everything on Spark, so that one Java is started.
+    run_tests -q -n auto --maxprocesses 8 --dist loadgroup -m "not slow"
 fi

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from omnigraph.embedding import Embedder
     from omnigraph.engine.plan import Plan
     from omnigraph.errors import OmnigraphError
+    from omnigraph.graph.blob_reader import BlobReader
     from omnigraph.graph.mutation_result import MutationResult
     from omnigraph.graph.result import QueryResult
     from omnigraph.lang import Catalog, LintReport, compile_schema, lint
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     __version__: str
 
 __all__ = [
+    "BlobReader",
     "Catalog",
     "Embedder",
     "Graph",
@@ -34,6 +36,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "BlobReader": "omnigraph.graph.blob_reader",
     "Catalog": "omnigraph.lang",
     "Embedder": "omnigraph.embedding",
     "Graph": "omnigraph.api",

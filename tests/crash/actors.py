@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from tests.crash.checks import settings
 from tests.crash.processes import TTL_MS
-from tests.crash.scripts import Script, commit
+from tests.crash.writes import Write, commit
 
 from omnigraph import Graph, failpoints
 from omnigraph.clock import ManualClock, SystemClock
@@ -75,7 +75,7 @@ class Actor:
         """Let so much time pass for this actor alone that its lease is over."""
         self.clock.advance(ms=10 * TTL_MS)
 
-    def crash_at(self, point: str, script: Script, branch: str) -> None:
+    def crash_at(self, point: str, script: Write, branch: str) -> None:
         """Begin a write and die at a point."""
         try:
             with failpoints.armed(point, _crash):
@@ -104,7 +104,7 @@ class Played:
     """A write of an actor in a thread of its own, and what became of it."""
 
     actor: Actor
-    script: Script
+    script: Write
     branch: str
     parks_at: str | None
     commit_id: str | None = None

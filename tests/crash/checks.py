@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
+from tests.crash.model import COLUMNS, Content, put
 from tests.crash.processes import LONG_MS
-from tests.crash.scripts import COLUMNS, NEXT, TOUCH, Content, Script, commit, play
+from tests.crash.scripts import NEXT, TOUCH
+from tests.crash.writes import ROW_KINDS, Write, commit, play
 
 from omnigraph import Graph
 from omnigraph.errors import KeyConflict
@@ -48,9 +50,15 @@ def content_of(graph: Graph, branch: str) -> Content:
     content: Content = {}
     for name in COLUMNS:
         rows = snapshot.scan(name).read_all().to_pylist()
-        content[name] = {row["id"]: row for row in rows}
-        assert len(content[name]) == len(rows), f"{name}: an id is there twice"
+        assert len({row["id"] for row in rows}) == len(rows), f"{name}: an id is there twice"
         assert snapshot.count(name) == len(rows), f"{name}: the pin counts other rows"
+        table = content.setdefault(name, {})
+        for row in rows:
+            put(table, row)
+    notes = snapshot.handle(snapshot.type("Note"))
+    for name, row in content["Note"].items():
+        scan = graph._graph.tables.blob(notes, name, "scan")
+        row["scan"] = None if scan is None else scan.read(0, scan.length)
     return content
 
 
@@ -96,7 +104,7 @@ def require_settled(graph: Graph, root: Path) -> None:
     assert moved == {}, f"head and pin differ: {moved}"
 
 
-def repeat(graph: Graph, script: Script, branch: str) -> None:
+def repeat(graph: Graph, script: Write, branch: str) -> None:
     """The same write again; one that is not repeatable may be refused for its keys."""
     try:
         commit(graph, script, branch)
@@ -108,7 +116,7 @@ def require_convergence(
     graph: Graph,
     root: Path,
     branch: str,
-    script: Script,
+    script: Write,
     candidates: list[Content],
     *,
     is_strict: bool = True,
@@ -141,7 +149,7 @@ def require_convergence(
     return found[0]
 
 
-TURNED_AWAY = {"Fenced", "ReadSetChanged", "KeyConflict", "ConstraintViolation"}
+TURNED_AWAY = {"Fenced", "ReadSetChanged", "KeyConflict", "ConstraintViolation", "LoadRejected"}
 """What a writer hears that was overtaken: nothing of it is visible."""
 
 UNKNOWN = "RecoveryRequired"
@@ -160,11 +168,11 @@ def require_honest(
         assert error in allowed, f"{actor}: {error}, landed: {landed}"
 
 
-def require_replayed(graph: Graph, arranged: Arranged, writes: Mapping[str, Script]) -> Content:
+def require_replayed(graph: Graph, arranged: Arranged, writes: Mapping[str, Write]) -> Content:
     """What the graph shows is what the actors' writes give in the order that history has."""
     branch, now = arranged.branch, arranged.content
     for each in reversed(history(graph, branch)[: -arranged.commits]):
-        if each.kind == "mutation":
+        if each.kind in ROW_KINDS:
             now = play(now, writes[str(each.actor_id)])
     assert content_of(graph, branch) == now
     return now

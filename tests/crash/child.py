@@ -12,17 +12,22 @@ import argparse
 import json
 import sys
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 # pyarrow imports pandas if it is there, which takes longer than everything else together.
 sys.modules["pandas"] = None  # type: ignore[assignment]
 
-from tests.crash.scripts import RIVAL, SCHEMA, WRITES, commit  # noqa: E402
+from tests.crash.model import SCHEMA  # noqa: E402
+from tests.crash.scripts import RIVAL  # noqa: E402
+from tests.crash.writes import WRITES, Write, commit  # noqa: E402
 
 from omnigraph import Graph, failpoints  # noqa: E402
 from omnigraph.errors import OmnigraphError  # noqa: E402
 
-ALL = {**WRITES, "rival": RIVAL}
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+ALL: Mapping[str, Write] = {**WRITES, "rival": RIVAL}
 
 
 class _NthTime:

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import lance
 from tests.crash.checks import open_graph, settings
-from tests.crash.scripts import SCHEMA, SEED, Content, Script, Step, commit, note, person, play_all
-from tests.crash.scripts import knows as knows_row
+from tests.crash.model import SCHEMA, Content, knows, note, person
+from tests.crash.scripts import SEED, Script, Step
+from tests.crash.writes import commit, play_all
 
 from omnigraph import Graph
 from omnigraph.storage.handles import lance_branch
@@ -25,7 +26,7 @@ BRANCH = "rev"
 OWN = Script(
     steps=(
         Step("upsert", "Person", (person("p3", 33),)),
-        Step("upsert", "Knows", (knows_row("k3", "p3", "p2", 44),)),
+        Step("upsert", "Knows", (knows("k3", "p3", "p2", 44),)),
         Step("upsert", "Note", (note("own"),)),
     )
 )

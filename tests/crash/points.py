@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from itertools import count
 from typing import TYPE_CHECKING, TypeVar
 
+from tests.crash.loads import LOADS
+from tests.crash.mutations import MUTATIONS
 from tests.crash.places import PLACES, Place
 from tests.crash.processes import Trap
 from tests.crash.scripts import SCRIPTS
@@ -23,6 +25,8 @@ _T = TypeVar("_T")
 
 ACTIONS = ("kill", "stop")
 ALL = tuple(SCRIPTS)
+QUERIES = tuple(MUTATIONS)
+INPUTS = tuple(LOADS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +65,37 @@ WRITE_POINTS = (
 )
 """What one undisturbed write passes."""
 
+MUTATION_POINTS = (
+    Point(name="mutation.post_capture", scripts=QUERIES),
+    Point(name="mutation.post_stage_pre_lease", scripts=QUERIES),
+    Point(name="mutation.post_lease_pre_sidecar", scripts=QUERIES),
+    Point(name="mutation.post_phase_a", scripts=QUERIES),
+    Point(name="mutation.pre_table_commit", scripts=QUERIES, hits=(1, 2)),
+    Point(name="mutation.post_table_commit", scripts=QUERIES, hits=(1, 2)),
+    Point(name="mutation.between_links", scripts=("gq_update",)),
+    Point(name="mutation.post_phase_b_pre_manifest_commit", scripts=QUERIES),
+    Point(name="mutation.post_phase_c_pre_phase_d", scripts=QUERIES),
+    Point(name="mutation.post_phase_d_pre_release", scripts=QUERIES),
+)
+"""What is a mutation query's own on its way."""
+
+LOAD_POINTS = (
+    Point(name="load.post_capture", scripts=INPUTS),
+    Point(name="load.post_stage_pre_lease", scripts=INPUTS),
+    Point(name="load.post_lease_pre_sidecar", scripts=INPUTS),
+    Point(name="load.post_phase_a", scripts=INPUTS),
+    Point(name="load.pre_table_commit", scripts=INPUTS, hits=(1, 2)),
+    Point(name="load.post_table_commit", scripts=INPUTS, hits=(1, 2)),
+    Point(name="load.between_links", scripts=("load_overwrite",)),
+    Point(name="load.post_phase_b_pre_manifest_commit", scripts=INPUTS),
+    Point(name="load.post_phase_c_pre_phase_d", scripts=INPUTS),
+    Point(name="load.post_phase_d_pre_release", scripts=INPUTS),
+)
+"""What is a load's own on its way; an overwrite registers the text indexes by a second link."""
+
+ENGINE_POINTS = (*MUTATION_POINTS, *LOAD_POINTS)
+"""What the engine's writes pass; they share the rest of the way with those above."""
+
 _INDEX = ("index",)
 
 INDEX_POINTS = (
@@ -90,26 +125,33 @@ class Crash:
     """A first crash that leaves work for a recovery."""
 
     trap: Trap
-    scripts: tuple[str, ...] = ALL
+    scripts: tuple[str, ...] = (*ALL, *QUERIES)
 
 
 BACK = (
     Crash(trap=Trap(point="mutation.post_phase_a", action="kill")),
     Crash(trap=Trap(point="mutation.post_table_commit", action="kill")),
     Crash(trap=Trap(point="mutation.pre_table_commit", action="kill", hit=2)),
-    Crash(trap=Trap(point="mutation.between_links", action="kill"), scripts=("replace",)),
+    Crash(
+        trap=Trap(point="mutation.between_links", action="kill"), scripts=("replace", "gq_update")
+    ),
+    Crash(trap=Trap(point="load.post_table_commit", action="kill"), scripts=INPUTS),
     Crash(trap=Trap(point="ensure_indices.post_table_commit", action="kill"), scripts=_INDEX),
 )
 FORWARD = (
     Crash(trap=Trap(point="mutation.post_phase_b_pre_manifest_commit", action="kill")),
-    Crash(trap=Trap(point="publish.post_read_pre_commit", action="kill")),
+    Crash(
+        trap=Trap(point="publish.post_read_pre_commit", action="kill"),
+        scripts=(*ALL, *QUERIES, *INPUTS),
+    ),
+    Crash(trap=Trap(point="load.post_phase_b_pre_manifest_commit", action="kill"), scripts=INPUTS),
     Crash(
         trap=Trap(point="ensure_indices.post_phase_b_pre_manifest_commit", action="kill"),
         scripts=_INDEX,
     ),
 )
 DONE = (
-    Crash(trap=Trap(point="publish.ack_lost", action="kill")),
+    Crash(trap=Trap(point="publish.ack_lost", action="kill"), scripts=(*ALL, *QUERIES, *INPUTS)),
     Crash(trap=Trap(point="mutation.post_phase_c_pre_phase_d", action="kill")),
 )
 
@@ -172,7 +214,7 @@ def seed() -> int:
     return int(given) if given else SystemClock().now_us() // 86_400_000_000
 
 
-def cells(points: Sequence[Point] = WRITE_POINTS) -> list[Cell]:
+def cells(points: Sequence[Point]) -> list[Cell]:
     """Every crash of a write."""
     return [cell for point in points for action in ACTIONS for cell in _of(point, action)]
 
@@ -192,10 +234,19 @@ def _of(point: Point, action: str) -> list[Cell]:
     ]
 
 
-def chosen_cells(points: Sequence[Point] = WRITE_POINTS) -> list[Cell]:
+def chosen_cells(points: Sequence[Point]) -> list[Cell]:
     """One crash per point and action."""
     turn = count(seed())
     return [_pick(_of(point, action), next(turn)) for point in points for action in ACTIONS]
+
+
+def rotating_cells(points: Sequence[Point]) -> list[Cell]:
+    """One crash per point; the actions take turns."""
+    turn = count(seed())
+    return [
+        _pick([cell for action in ACTIONS for cell in _of(point, action)], next(turn))
+        for point in points
+    ]
 
 
 def second_cells() -> list[SecondCell]:

@@ -1,48 +1,21 @@
-"""The graph that crash tests write to, the writes they make, and what each of them must give.
+"""The writes that crash tests make through the writer, and what each of them must give.
 
-A write is data: the same steps go through the public API and through a model that is a dictionary.
+A write is data: the same steps go through the public API and through the model.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal
 
 import pyarrow as pa
+from tests.crash.model import COLUMNS, Content, Row, knows, note, person, put
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from omnigraph import Graph
     from omnigraph.graph.commit_graph import Commit
-
-Row: TypeAlias = dict[str, Any]
-Content: TypeAlias = dict[str, dict[str, Row]]
-"""Every row of every table: by type, by id."""
-
-SCHEMA = """
-node Person {
-  name: String @key
-  age: I32?
-}
-node Note {
-  title: String @key
-}
-edge Knows: Person -> Person {
-  since: I32?
-}
-"""
-
-
-def _columns(**types: pa.DataType) -> pa.Schema:
-    return pa.schema(types)
-
-
-COLUMNS: Mapping[str, pa.Schema] = {
-    "Person": _columns(name=pa.string(), age=pa.int32()),
-    "Note": _columns(title=pa.string()),
-    "Knows": _columns(id=pa.string(), src=pa.string(), dst=pa.string(), since=pa.int32()),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,24 +39,36 @@ class Script:
     builds_indexes: bool = False
     """It writes no row, and builds every index that the schema declares."""
 
+    def apply(self, content: Content) -> None:
+        """Do to the model what the write does to the graph."""
+        for step in self.steps:
+            table = content.setdefault(step.type, {})
+            if step.verb == "overwrite":
+                table.clear()
+            for removed in step.ids:
+                table.pop(removed, None)
+            for row in step.rows:
+                put(table, row)
 
-def person(name: str, age: int) -> Row:
-    return {"id": name, "name": name, "age": age}
-
-
-def note(title: str) -> Row:
-    return {"id": title, "title": title}
-
-
-def knows(id: str, src: str, dst: str, since: int) -> Row:  # noqa: A002 - as the column is called
-    return {"id": id, "src": src, "dst": dst, "since": since}
+    def send(self, graph: Graph, branch: str) -> Commit | None:
+        """Make the write."""
+        if self.builds_indexes:
+            return graph.maintenance.ensure_indices(branch=branch).commit
+        with graph.write(branch) as write:
+            for step in self.steps:
+                if step.verb == "delete":
+                    write.delete(step.type, step.ids)
+                    continue
+                rows = pa.Table.from_pylist(list(step.rows), schema=COLUMNS[step.type])
+                getattr(write, step.verb)(step.type, rows)
+            return write.commit()
 
 
 SEED = (
     Script(
         steps=(
             Step("append", "Person", tuple(person(f"p{n}", n) for n in range(4))),
-            Step("append", "Note", (note("n0"),)),
+            Step("append", "Note", (note("n0", 3, b"a scan"), note("n1", 4))),
             Step("append", "Knows", (knows("k0", "p0", "p1", 1), knows("k1", "p1", "p2", 2))),
         )
     ),
@@ -133,9 +118,6 @@ SCRIPTS: Mapping[str, Script] = {
 
 INDEX = Script(steps=(), builds_indexes=True)
 
-WRITES: Mapping[str, Script] = {**SCRIPTS, "index": INDEX}
-"""Every kind of write; `SCRIPTS` are those that change rows."""
-
 NEXT = Script(steps=(Step("upsert", "Note", (note("next"),)),))
 """The write that comes after a crash; it touches no table of `SCRIPTS`."""
 
@@ -145,7 +127,10 @@ RIVAL = Script(
         Step("upsert", "Knows", (knows("k3", "p3", "p2", 400),)),
     )
 )
-"""A write to the tables of `SCRIPTS`, of rows that none of them but `overwrite` touches."""
+"""A write to the tables of `SCRIPTS`, of rows that none of them but `overwrite` touches.
+
+Of the others, it changes what `gq_update` and `load_overwrite` ask for.
+"""
 
 TOUCH = Script(
     steps=(
@@ -155,38 +140,3 @@ TOUCH = Script(
     )
 )
 """A write to every table."""
-
-
-def play(content: Content, script: Script) -> Content:
-    """What the model holds after a write."""
-    after = {name: dict(rows) for name, rows in content.items()}
-    for step in script.steps:
-        table = after.setdefault(step.type, {})
-        if step.verb == "overwrite":
-            table.clear()
-        for removed in step.ids:
-            table.pop(removed, None)
-        table.update({row["id"]: row for row in step.rows})
-    return after
-
-
-def play_all(*scripts: Script, on: Content | None = None) -> Content:
-    """What the model holds after several writes."""
-    content: Content = {name: {} for name in COLUMNS} if on is None else on
-    for script in scripts:
-        content = play(content, script)
-    return content
-
-
-def commit(graph: Graph, script: Script, branch: str = "main") -> Commit | None:
-    """The same write through the public API."""
-    if script.builds_indexes:
-        return graph.maintenance.ensure_indices(branch=branch).commit
-    with graph.write(branch) as write:
-        for step in script.steps:
-            if step.verb == "delete":
-                write.delete(step.type, step.ids)
-                continue
-            rows = pa.Table.from_pylist(list(step.rows), schema=COLUMNS[step.type])
-            getattr(write, step.verb)(step.type, rows)
-        return write.commit()

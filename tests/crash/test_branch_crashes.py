@@ -8,7 +8,8 @@ import pytest
 from tests.crash.checks import content_of, open_graph, read_only_content, require_settled
 from tests.crash.places import BRANCH, arrange
 from tests.crash.processes import Trap, child, run_child
-from tests.crash.scripts import RIVAL, SCRIPTS, TOUCH, commit, play, play_all
+from tests.crash.scripts import RIVAL, SCRIPTS, TOUCH
+from tests.crash.writes import commit, play, play_all
 
 from omnigraph.errors import BranchNotFound
 

@@ -9,7 +9,8 @@ import pytest
 from tests.crash.actors import Actor
 from tests.crash.checks import content_of, history, open_graph, read_only_content, settings
 from tests.crash.places import PLACES, Arranged, arrange
-from tests.crash.scripts import NEXT, RIVAL, SCRIPTS, commit, play
+from tests.crash.scripts import NEXT, RIVAL, SCRIPTS
+from tests.crash.writes import commit, play
 
 from omnigraph import Graph
 from omnigraph.errors import DriftNeedsRepair, RecoveryBlocked

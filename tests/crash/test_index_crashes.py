@@ -24,7 +24,8 @@ from tests.crash.faults import Moment
 from tests.crash.places import PLACES, Arranged, Place, arrange, leave_stale_fork
 from tests.crash.points import INDEX_POINTS, Cell, cells, chosen_cells, seed
 from tests.crash.processes import child, run_child, run_unstarved
-from tests.crash.scripts import INDEX, NEXT, RIVAL, TOUCH, commit
+from tests.crash.scripts import INDEX, NEXT, RIVAL, TOUCH
+from tests.crash.writes import commit
 
 from omnigraph import Graph
 from omnigraph.errors import OmnigraphError, RecoveryRequired

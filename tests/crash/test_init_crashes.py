@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 from tests.crash.checks import content_of, open_graph, settings
+from tests.crash.model import SCHEMA
 from tests.crash.processes import Trap, run_child
-from tests.crash.scripts import SCHEMA, SEED, commit, play_all
+from tests.crash.scripts import SEED
+from tests.crash.writes import commit, play_all
 
 from omnigraph import Graph
 from omnigraph.errors import GraphExists, GraphNotFound, InitInProgress

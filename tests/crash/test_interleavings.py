@@ -13,19 +13,17 @@ from tests.crash.checks import (
     require_honest,
     require_replayed,
 )
+from tests.crash.loads import LOADS
+from tests.crash.model import knows, person
+from tests.crash.mutations import MUTATIONS
 from tests.crash.places import PLACES, Arranged, Place, arrange
 from tests.crash.points import seed
-from tests.crash.scripts import (
-    RIVAL,
-    SCRIPTS,
-    Script,
-    Step,
-    knows,
-    person,
-)
+from tests.crash.scripts import RIVAL, SCRIPTS, Script, Step
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from tests.crash.writes import Write
 
 pytestmark = pytest.mark.crash
 
@@ -68,7 +66,7 @@ LEFT = Script(
 )
 """What a third writer began before the two."""
 
-DUELS: tuple[tuple[Script, Script], ...] = (
+DUELS: tuple[tuple[Write, Write], ...] = (
     (SCRIPTS["upsert"], RIVAL),
     (SCRIPTS["replace"], SCRIPTS["upsert"]),
     (SCRIPTS["insert"], SCRIPTS["insert"]),
@@ -76,6 +74,10 @@ DUELS: tuple[tuple[Script, Script], ...] = (
     (SCRIPTS["overwrite"], RIVAL),
     (SCRIPTS["replace"], SCRIPTS["replace"]),
     (SCRIPTS["delete"], SCRIPTS["overwrite"]),
+    (MUTATIONS["gq_insert"], MUTATIONS["gq_delete"]),
+    (MUTATIONS["gq_update"], MUTATIONS["gq_update"]),
+    (MUTATIONS["gq_delete"], LOADS["load_merge"]),
+    (LOADS["load_overwrite"], MUTATIONS["gq_insert"]),
 )
 
 BACK = "mutation.post_table_commit"
@@ -104,7 +106,7 @@ def duel(folder: Path, shared: Path, pair: tuple[str, str], turn: int) -> None:
         judge(arranged, one, two)
 
 
-def _scripts(pair: tuple[str, str], turn: int) -> tuple[Script, Script]:
+def _scripts(pair: tuple[str, str], turn: int) -> tuple[Write, Write]:
     if "mutation.between_links" in pair:
         return SCRIPTS["replace"], SCRIPTS["replace"]
     return DUELS[turn % len(DUELS)]

@@ -17,7 +17,8 @@ from tests.crash.checks import (
 )
 from tests.crash.places import PLACES, Arranged, Place, arrange, leave_stale_fork
 from tests.crash.points import seed
-from tests.crash.scripts import NEXT, RIVAL, SCRIPTS, Script, commit
+from tests.crash.scripts import NEXT, RIVAL, SCRIPTS
+from tests.crash.writes import Write, commit
 
 from omnigraph import failpoints
 from omnigraph.graph.recovery import Recovery
@@ -39,7 +40,7 @@ def arranged(
 
 
 @contextmanager
-def late(arranged: Arranged, point: str, script: Script) -> Iterator[tuple[Played, Actor]]:
+def late(arranged: Arranged, point: str, script: Write) -> Iterator[tuple[Played, Actor]]:
     """A write that is parked at a point, and somebody to take over."""
     with actors(arranged.root, "late", "other") as (sleeper, other):
         write = Played(sleeper, script, arranged.branch, point)
@@ -51,7 +52,7 @@ def late(arranged: Arranged, point: str, script: Script) -> Iterator[tuple[Playe
             write.join()
 
 
-def judge(arranged: Arranged, late_script: Script, **others: Script) -> list[str]:
+def judge(arranged: Arranged, late_script: Write, **others: Write) -> list[str]:
     """History explains what is there and the graph is usable; the actors in order of landing."""
     with open_graph(arranged.root) as graph:
         writes = {"late": late_script, "other": RIVAL} | others

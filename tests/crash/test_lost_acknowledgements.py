@@ -8,7 +8,8 @@ import pytest
 from tests.crash.actors import Actor, Crash
 from tests.crash.checks import content_of
 from tests.crash.places import PLACES, Arranged, arrange
-from tests.crash.scripts import SCRIPTS, commit, play
+from tests.crash.scripts import SCRIPTS
+from tests.crash.writes import commit, play
 
 from omnigraph.storage.calls import StoreCall
 

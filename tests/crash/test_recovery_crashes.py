@@ -16,7 +16,8 @@ from tests.crash.checks import (
 from tests.crash.places import Arranged, arrange
 from tests.crash.points import SecondCell, chosen_second_cells, second_cells, seed
 from tests.crash.processes import child, run_child, run_unstarved
-from tests.crash.scripts import NEXT, RIVAL, WRITES, commit, play
+from tests.crash.scripts import NEXT, RIVAL
+from tests.crash.writes import WRITES, commit, play
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -15,9 +15,11 @@ from tests.crash.checks import (
     require_settled,
 )
 from tests.crash.faults import FailingStore, Moment
+from tests.crash.model import knows, person
 from tests.crash.places import PLACES, Arranged, Place, arrange
 from tests.crash.points import seed
-from tests.crash.scripts import NEXT, Script, Step, commit, knows, person, play
+from tests.crash.scripts import NEXT, Script, Step
+from tests.crash.writes import commit, play
 
 from omnigraph.errors import KeyConflict, OmnigraphError, RecoveryRequired
 

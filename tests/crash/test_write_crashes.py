@@ -14,9 +14,18 @@ from tests.crash.checks import (
     require_replayed,
 )
 from tests.crash.places import Arranged, arrange, leave_stale_fork
-from tests.crash.points import Cell, cells, chosen_cells, seed
+from tests.crash.points import (
+    ENGINE_POINTS,
+    WRITE_POINTS,
+    Cell,
+    cells,
+    chosen_cells,
+    rotating_cells,
+    seed,
+)
 from tests.crash.processes import child, run_child, run_unstarved
-from tests.crash.scripts import NEXT, RIVAL, SCRIPTS, WRITES, Content, commit, play
+from tests.crash.scripts import NEXT, RIVAL
+from tests.crash.writes import WRITES, commit, play
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -26,7 +35,9 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.crash
 
 
-@pytest.mark.parametrize("cell", chosen_cells(), ids=str)
+@pytest.mark.parametrize(
+    "cell", [*chosen_cells(WRITE_POINTS), *rotating_cells(ENGINE_POINTS)], ids=str
+)
 def test_a_crash_at_any_point_leaves_all_or_nothing(
     cell: Cell, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
@@ -34,7 +45,7 @@ def test_a_crash_at_any_point_leaves_all_or_nothing(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("cell", cells(), ids=str)
+@pytest.mark.parametrize("cell", cells([*WRITE_POINTS, *ENGINE_POINTS]), ids=str)
 def test_every_crash_of_every_write_leaves_all_or_nothing(
     cell: Cell, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
@@ -90,11 +101,12 @@ def stopped(cell: Cell, arranged: Arranged, bystander: Graph | None) -> None:
             require_convergence(graph, arranged.root, branch, script, [now], is_strict=False)
 
 
+@pytest.mark.parametrize("script", ["replace", "gq_update", "load_merge"])
 def test_a_write_without_a_crash_is_acknowledged_and_there(
-    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+    script: str, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     arranged = arrange(tmp_path_factory.getbasetemp(), tmp_path / "graph", "named")
-    ended = run_child(arranged.root, arranged.branch, "replace", None)
-    new: Content = play(arranged.content, SCRIPTS["replace"])
+    ended = run_child(arranged.root, arranged.branch, script, None)
+    new = play(arranged.content, WRITES[script])
     assert ended.commit is not None
     assert read_only_content(arranged.root, arranged.branch) == new

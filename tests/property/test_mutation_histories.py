@@ -1,248 +1,137 @@
-"""Random mutations against a model in memory: the same rows, counts and refusals, step by step."""
+"""Random writes of every kind against a model: the same rows, counts and refusals, step by step."""
 
 from __future__ import annotations
 
 import random  # noqa: TID251 - seeded
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.property.history_model import (
+    TABLES,
+    Change,
+    Tables,
+    applied,
+    empty_tables,
+    faults,
+    random_schema,
+)
+from tests.property.history_steps import Step, Steps, require_report
 
 from omnigraph import Graph
-from omnigraph.errors import ConstraintViolation
+from omnigraph.errors import ConstraintViolation, KeyConflict, LoadRejected
 from omnigraph.settings import load_settings
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
-SCHEMA = """
-node Person {
-  name: String @key
-  age: I32?
-  email: String? @unique
-  nick: String? @default("none")
-  @range(age, 0..100)
-}
-node Note { text: String  mark: I32? }
-edge Knows: Person -> Person { since: I32? }
-"""
-NAMES = ("a", "b", "c", "d", "é", "it's")
-AGES = (None, 0, 1, 2, 99, 100, 101)
-EMAILS = (None, "x", "y", "z")
-OPERATORS: dict[str, Callable[[int, int], bool]] = {
-    "=": lambda left, right: left == right,
-    "!=": lambda left, right: left != right,
-    "<": lambda left, right: left < right,
-    ">=": lambda left, right: left >= right,
-}
 STEPS = 30
-
-Row = dict[str, object]
-
-
-class Refused(Exception):
-    """The model expects the rules of the schema to be broken."""
+QUICK, MANY, MOST = 40, 500, 5_000
+SETTINGS = load_settings({"OMNIGRAPH_DURABILITY": "process"})
 
 
-@dataclass
-class Model:
-    """The graph as plain rows; edges are (from, to, since), with repeats."""
-
-    people: dict[str, Row] = field(default_factory=dict)
-    notes: list[Row] = field(default_factory=list)
-    knows: list[tuple[str, str, int | None]] = field(default_factory=list)
-
-    def copy(self) -> Model:
-        """The same rows, to try something on."""
-        return Model(
-            {name: dict(row) for name, row in self.people.items()},
-            [dict(row) for row in self.notes],
-            list(self.knows),
-        )
-
-    def require_rules(self) -> None:
-        """Every rule of the schema holds.
-
-        Raises:
-            Refused: one does not.
-        """
-        emails = [row["email"] for row in self.people.values() if row["email"] is not None]
-        ages = [row["age"] for row in self.people.values()]
-        if len(set(emails)) < len(emails):
-            raise Refused("email")
-        if any(isinstance(age, int) and not 0 <= age <= 100 for age in ages):
-            raise Refused("age")
-        if any(end not in self.people for edge in self.knows for end in edge[:2]):
-            raise Refused("end")
-
-
-def text(value: object) -> str:
-    match value:
-        case None:
-            return "null"
-        case str():
-            return f'"{value}"'
-        case _:
-            return str(value)
-
-
-@dataclass
-class Mutation:
-    """Statements, what they do to a model, and what they count."""
-
-    statements: list[str] = field(default_factory=list)
-    nodes: int = 0
-    edges: int = 0
-
-
-def constructive(rng: random.Random, model: Model) -> Mutation:
-    """One to four inserts and updates."""
-    made = Mutation()
-    for _ in range(rng.randint(1, 4)):
-        match rng.randrange(4):
-            case 0:
-                insert_person(rng, model, made)
-            case 1:
-                mark = rng.choice((None, 1, 2))
-                made.statements.append(f'insert Note {{ text: "n", mark: {text(mark)} }}')
-                model.notes.append({"text": "n", "mark": mark})
-                made.nodes += 1
-            case 2:
-                ends = rng.choice(NAMES), rng.choice(NAMES)
-                since = rng.choice((None, 7))
-                made.statements.append(
-                    f"insert Knows {{ from: {text(ends[0])}, to: {text(ends[1])},"
-                    f" since: {text(since)} }}"
-                )
-                model.knows.append((*ends, since))
-                made.edges += 1
-            case _:
-                update_people(rng, model, made)
-    return made
-
-
-def insert_person(rng: random.Random, model: Model, made: Mutation) -> None:
-    row: Row = {"name": rng.choice(NAMES), "age": rng.choice(AGES), "email": rng.choice(EMAILS)}
-    given = {name: value for name, value in row.items() if name == "name" or rng.random() < 0.7}
-    model.people[str(row["name"])] = {"age": None, "email": None, "nick": "none"} | given
-    listed = ", ".join(f"{name}: {text(value)}" for name, value in given.items())
-    made.statements.append(f"insert Person {{ {listed} }}")
-    made.nodes += 1
-
-
-def update_people(rng: random.Random, model: Model, made: Mutation) -> None:
-    where, chosen = predicate(rng, model)
-    name, value = rng.choice(
-        (("age", rng.choice(AGES)), ("email", rng.choice(EMAILS)), ("nick", "changed"))
-    )
-    made.statements.append(
-        f"update Person set {{ {name}: {text(value)} }} where {where}"  # noqa: S608 - not SQL
-    )
-    for each in chosen:
-        model.people[each][name] = value
-    made.nodes += len(chosen)
-
-
-def predicate(rng: random.Random, model: Model) -> tuple[str, list[str]]:
-    """A condition, and the persons that satisfy it: never those whose value is null."""
-    if rng.random() < 0.5:
-        name = rng.choice(NAMES)
-        return f"name = {text(name)}", [each for each in model.people if each == name]
-    sign, wanted = rng.choice(sorted(OPERATORS)), rng.choice((0, 1, 2, 99, 3_000_000_000))
-    chosen = [
-        each
-        for each, row in model.people.items()
-        if isinstance(row["age"], int) and OPERATORS[sign](row["age"], wanted)
-    ]
-    return f"age {sign} {wanted}", chosen
-
-
-def destructive(rng: random.Random, model: Model) -> Mutation:
-    """One to three deletes, all of which see the same rows."""
-    made = Mutation()
-    before = model.copy()
-    gone: set[str] = set()
-    edges: set[int] = set()
-    notes: set[int] = set()
-    for _ in range(rng.randint(1, 3)):
-        match rng.randrange(3):
-            case 0:
-                where, chosen = predicate(rng, before)
-                made.statements.append(f"delete Person where {where}")
-                gone |= set(chosen)
-                edges |= {
-                    at
-                    for at, edge in enumerate(before.knows)
-                    if edge[0] in chosen or edge[1] in chosen
-                }
-            case 1:
-                end, name = rng.choice((0, 1)), rng.choice(NAMES)
-                word = "from" if end == 0 else "to"
-                made.statements.append(f"delete Knows where {word} = {text(name)}")
-                edges |= {at for at, edge in enumerate(before.knows) if edge[end] == name}
-            case _:
-                made.statements.append("delete Note where mark > 1")
-                notes |= {at for at, row in enumerate(before.notes) if row["mark"] == 2}
-    made.nodes, made.edges = len(gone) + len(notes), len(edges)
-    model.people = {each: row for each, row in before.people.items() if each not in gone}
-    model.knows = [edge for at, edge in enumerate(before.knows) if at not in edges]
-    model.notes = [row for at, row in enumerate(before.notes) if at not in notes]
-    return made
-
-
-def state(graph: Graph, snapshot: str | None = None) -> Model:
-    """What the graph holds, through queries and scans."""
+def state(graph: Graph, snapshot: str | None = None) -> Tables:
+    """Every row of every table, by id."""
     seen = graph.snapshot(snapshot)
-    people = seen.scan("Person", columns=["name", "age", "email", "nick"]).read_all().to_pylist()
-    notes = seen.scan("Note", columns=["text", "mark"]).read_all().to_pylist()
-    knows = seen.scan("Knows", columns=["src", "dst", "since"]).read_all().to_pylist()
-    return Model(
-        {row["name"]: row for row in people},
-        notes,
-        [(row["src"], row["dst"], row["since"]) for row in knows],
+    found = empty_tables()
+    for table in TABLES:
+        listed = seen.scan(table).read_all().to_pylist()
+        for row in listed:
+            if "day" in row:
+                row["day"] = row["day"].isoformat()
+            found[table][row.pop("id")] = row
+        assert len(found[table]) == len(listed) == seen.count(table)
+    return found
+
+
+def named(change: Change, before: Tables, after: Tables) -> Change:
+    """The change with the ids that the graph made up: they ascend in the order of making."""
+    found = Change(removed=change.removed, replaced=change.replaced)
+    for table, records in change.records.items():
+        given = {each for each, _ in records if not each.startswith("?")}
+        kept = given if table in change.replaced else given | set(before[table])
+        made = iter(sorted(set(after[table]) - kept))
+        for entity_id, row in sorted(records, key=lambda each: _made_first(each[0])):
+            known = next(made) if entity_id.startswith("?") else entity_id
+            found.add(table, known, row)
+    return found
+
+
+def _made_first(entity_id: str) -> tuple[bool, int]:
+    """Made-up ids by their number; the others stay as they are, behind them."""
+    is_made = entity_id.startswith("?")
+    return not is_made, int(entity_id[1:]) if is_made else 0
+
+
+def refused(graph: Graph, step: Step, codes: list[str]) -> None:
+    """The step is refused for these reasons, and changes nothing."""
+    head = graph.snapshot().graph_commit_id
+    with pytest.raises((ConstraintViolation, LoadRejected, KeyConflict)) as caught:
+        step.run(graph)
+    details: Any = caught.value.details  # Any: JSON
+    assert details["violations"][0]["code"] == codes[0], step.text
+    if isinstance(caught.value, LoadRejected):
+        assert sorted(details["counts"]) == sorted(codes), step.text
+    assert graph.snapshot().graph_commit_id == head, step.text
+
+
+def done(graph: Graph, step: Step, before: Tables) -> tuple[Tables, str | None]:
+    """The step happens as the model says; the rows after it, and its commit."""
+    head = graph.snapshot().graph_commit_id
+    result = step.run(graph)
+    after = state(graph)
+    commit = result if step.kind == "call" else result.commit
+    changes = any(step.change.records.values()) or any(
+        ids & set(before[table]) for table, ids in step.change.removed.items()
     )
+    assert (commit is not None) == changes, step.text
+    assert (graph.snapshot().graph_commit_id != head) == changes, step.text
+    if step.kind == "mutation":
+        assert (result.affected_nodes, result.affected_edges) == (step.nodes, step.edges), step.text
+    wanted = applied(before, named(step.change, before, after))
+    assert after == wanted, step.text
+    if step.kind in ("append", "merge", "overwrite"):
+        require_report(result, before, step.change)
+    return wanted, None if commit is None else commit.graph_commit_id
 
 
-def require_equal(found: Model, model: Model) -> None:
-    assert found.people == model.people
-    assert sorted(map(repr, found.notes)) == sorted(map(repr, model.notes))
-    assert sorted(map(repr, found.knows)) == sorted(map(repr, model.knows))
+def run_history(seed: int, path: Path) -> None:
+    """One history from an empty graph on."""
+    rng = random.Random(f"history {seed}")  # noqa: S311 - seeded
+    schema = random_schema(rng)
+    steps = Steps(rng, schema)
+    rows = empty_tables()
+    past: list[tuple[str, Tables]] = []
+    with Graph.init(path, schema=schema.text, settings=SETTINGS) as graph:
+        for _ in range(STEPS):
+            step = steps.next(rows)
+            codes = faults(schema, rows, step.change)
+            if codes:
+                refused(graph, step, codes)
+            else:
+                rows, commit = done(graph, step, rows)
+                if commit is not None:
+                    past.append((commit, rows))
+            if past and rng.random() < 0.1:
+                commit_then, then = rng.choice(past)
+                assert state(graph, commit_then) == then
+        for commit_then, then in rng.sample(past, min(3, len(past))):
+            assert state(graph, commit_then) == then
 
 
 _SEEDS = [
-    *range(12),
-    *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(12, 500)),
+    *range(QUICK),
+    *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(QUICK, MANY)),
 ]
 
 
 @pytest.mark.parametrize("seed", _SEEDS)
-def test_mutations_do_what_a_model_of_them_does(seed: int, tmp_path: Path) -> None:
-    rng = random.Random(seed)  # noqa: S311 - seeded
-    settings = load_settings({"OMNIGRAPH_DURABILITY": "process"})
-    with Graph.init(tmp_path / "g", schema=SCHEMA, settings=settings) as graph:
-        model = Model()
-        past: list[tuple[str, Model]] = []
-        for _ in range(STEPS):
-            tried = model.copy()
-            make = destructive if rng.random() < 0.3 else constructive
-            made = make(rng, tried)
-            source = f"query step() {{ {' '.join(made.statements)} }}"
-            head = graph.snapshot().graph_commit_id
-            try:
-                tried.require_rules()
-            except Refused:
-                with pytest.raises(ConstraintViolation):
-                    graph.mutate(source)
-                assert graph.snapshot().graph_commit_id == head, source
-            else:
-                result = graph.mutate(source)
-                counted = result.affected_nodes, result.affected_edges
-                assert counted == (made.nodes, made.edges), source
-                assert (result.commit is None) == (graph.snapshot().graph_commit_id == head)
-                model = tried
-                if result.commit is not None:
-                    past.append((result.commit.graph_commit_id, model.copy()))
-            require_equal(state(graph), model)
-        for commit, then in rng.sample(past, min(3, len(past))):
-            require_equal(state(graph, commit), then)
+def test_writes_do_what_a_model_of_them_does(seed: int, tmp_path: Path) -> None:
+    run_history(seed, tmp_path / "g")
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("first", range(MANY, MOST, 500))
+def test_writes_do_what_a_model_of_them_does_many_times(first: int, tmp_path: Path) -> None:
+    for seed in range(first, first + 500):
+        run_history(seed, tmp_path / f"g{seed}")

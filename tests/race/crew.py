@@ -25,7 +25,7 @@ ENVIRONMENT = {
 
 # The server imports the program and never uses it; its children start in milliseconds.
 _CONTEXT = multiprocessing.get_context("forkserver")
-_CONTEXT.set_forkserver_preload(["tests.race.workers"])
+_CONTEXT.set_forkserver_preload(["tests.race.workers", "tests.race.mutators"])
 
 
 @dataclass(slots=True)

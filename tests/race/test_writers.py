@@ -14,15 +14,6 @@ from tests.race.pairs import SCHEMA, commit_ids, pairs_of, require_settled, writ
 from omnigraph.api import Graph
 from omnigraph.errors import OmnigraphError
 
-TYPED_LOSSES = {
-    "branch_busy",
-    "fenced",
-    "recovery_required",
-    "read_set_conflict",
-    "published_dataset_version_conflict",
-}
-"""What a writer may be told under contention, kills and stops."""
-
 CHANCE = 0.01
 """That a writer kills itself at a step of the protocol."""
 
@@ -79,7 +70,7 @@ def _require_every_promise(
     root: str, crews: dict[str, Worker], writers: dict[str, str], commits: int
 ) -> None:
     errors = [words for each in crews.values() for words in each.words("error")]
-    unexpected = [words for words in errors if words[1] not in TYPED_LOSSES]
+    unexpected = [words for words in errors if words[1] not in workers.TYPED_LOSSES]
     assert unexpected == []
     assert [words for each in crews.values() for words in each.words("stolen", "crash")] == []
     branches = sorted(set(writers.values()))

@@ -25,6 +25,15 @@ from omnigraph.storage.signals import StorageSignal
 DEADLY = ("mutation", "publish", "recovery", "lease", "fork")
 """The groups of failpoints at which a writer may kill itself."""
 
+TYPED_LOSSES = {
+    "branch_busy",
+    "fenced",
+    "recovery_required",
+    "read_set_conflict",
+    "published_dataset_version_conflict",
+}
+"""What a writer may be told under contention, kills and stops."""
+
 
 class Journal:
     """Lines of words that are on disk when `say` returns."""

@@ -23,6 +23,7 @@ HEAVY = {
 
 def test_the_public_names_are_these() -> None:
     assert set(omnigraph.__all__) == {
+        "BlobReader",
         "Catalog",
         "Embedder",
         "Graph",

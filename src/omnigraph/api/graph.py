@@ -16,14 +16,19 @@ from omnigraph.api.arguments import (
     require_query,
     schema_text,
 )
+from omnigraph.api.load_source import checked_mode, read_content, require_no_rejects
 from omnigraph.api.parts import GraphBranches, GraphCommits, GraphMaintenance, GraphSchema
 from omnigraph.clock import SystemClock
 from omnigraph.engine.engine import Engine, QueryRequest
 from omnigraph.engine.explain import explain
+from omnigraph.engine.loads import LoadRequest
 from omnigraph.engine.mutations import MutationRequest
 from omnigraph.engine.query_vectors import QueryEmbedder
 from omnigraph.errors import InvalidArgument
+from omnigraph.graph.blob_reader import BlobReader, BlobSelector, open_blob
 from omnigraph.graph.coordinator import GraphCoordinator, OpenMode
+from omnigraph.graph.export import export_lines
+from omnigraph.graph.external_blobs import DENY_ALL, ExternalBlobs, allow_external_blobs
 from omnigraph.graph.init import create_graph
 from omnigraph.graph.intent import SidecarKind
 from omnigraph.graph.result import QueryTarget
@@ -37,14 +42,17 @@ from omnigraph.storage.graph_storage import open_storage
 from omnigraph.storage.location import parse_location
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
     from types import TracebackType
 
     import pyarrow as pa
 
+    from omnigraph.api.load_source import LoadSource
     from omnigraph.embedding import Embedder
+    from omnigraph.engine.loads import Progress as LoadProgress
     from omnigraph.engine.plan import Plan
+    from omnigraph.graph.job_report import JobReport
     from omnigraph.graph.mutation_result import MutationResult
     from omnigraph.graph.result import QueryResult
     from omnigraph.storage.graph_storage import GraphStorage
@@ -60,9 +68,11 @@ class Graph:
         *,
         owns: bool,
         engine: Engine | None = None,
+        settings: Settings | None = None,
     ) -> None:
         self._graph = coordinator
-        self._engine = engine or _engine(coordinator, Settings(), None)
+        self._settings = settings or Settings()
+        self._engine = engine or _engine(coordinator, self._settings, None)
         self._actor = actor
         self._owns = owns
         self.branches = GraphBranches(coordinator, actor)
@@ -79,6 +89,7 @@ class Graph:
         actor: str | None = None,
         force: bool = False,
         embedder: Embedder | None = None,
+        external_blobs: Sequence[str] = (),
         settings: Settings | None = None,
     ) -> Self:
         """Create a graph and open it read-write.
@@ -89,6 +100,7 @@ class Graph:
             actor: who creates it, for the history.
             force: clear what a crashed init left; never a graph.
             embedder: as for `open`.
+            external_blobs: as for `open`.
             settings: instead of those from the environment.
 
         Raises:
@@ -96,6 +108,7 @@ class Graph:
             GraphExists, RootNotEmpty, InitInProgress: something is there; it is unchanged.
         """
         settings = settings or load_process_settings()
+        allow_external_blobs(external_blobs, settings.storage)
         clock = SystemClock()
         create_graph(
             _storage(path, settings),
@@ -107,7 +120,9 @@ class Graph:
             actor_id=checked_actor(actor),
             force=force,
         )
-        return cls.open(path, actor=actor, embedder=embedder, settings=settings)
+        return cls.open(
+            path, actor=actor, embedder=embedder, external_blobs=external_blobs, settings=settings
+        )
 
     @classmethod
     def open(
@@ -117,6 +132,7 @@ class Graph:
         mode: Literal["read_write", "read_only"] = "read_write",
         actor: str | None = None,
         embedder: Embedder | None = None,
+        external_blobs: Sequence[str] = (),
         settings: Settings | None = None,
     ) -> Self:
         """Open a graph. Read-only writes no byte and needs only rights to read.
@@ -126,6 +142,7 @@ class Graph:
             mode: `read_write` or `read_only`.
             actor: who writes, for the history.
             embedder: turns texts into vectors, instead of the one that the settings name.
+            external_blobs: `s3://` and `file://` bases that blobs may refer below; none by default.
             settings: instead of those from the environment.
 
         Raises:
@@ -138,6 +155,7 @@ class Graph:
                 f"mode is 'read_write' or 'read_only', not {mode!r}", argument="mode"
             )
         settings = settings or load_process_settings()
+        external = allow_external_blobs(external_blobs, settings.storage)
         known_actor = checked_actor(actor)
         clock = SystemClock()
         coordinator = GraphCoordinator(
@@ -147,8 +165,8 @@ class Graph:
             UlidSource(clock),
             mode=OpenMode(mode),
         )
-        engine = _engine(coordinator, settings, embedder)
-        return cls(coordinator, known_actor, owns=True, engine=engine)
+        engine = _engine(coordinator, settings, embedder, external)
+        return cls(coordinator, known_actor, owns=True, engine=engine, settings=settings)
 
     def query(
         self,
@@ -211,24 +229,27 @@ class Graph:
         snapshot: str | None,
         timeout_s: float | None,
     ) -> QueryRequest:
-        if branch is not None and snapshot is not None:
-            raise InvalidArgument(
-                "give a branch or a snapshot, not both: a snapshot names its branch",
-                argument="snapshot",
-            )
         require_query(source, name, params)
+        found = self._state(branch, snapshot)
         if snapshot is None and branch is None:
             branch = MAIN_BRANCH
         return QueryRequest(
             source=source,
             name=name,
             params=params,
-            snapshot=open_snapshot(
-                self._graph, snapshot, MAIN_BRANCH if branch is None else branch
-            ),
+            snapshot=found,
             target=QueryTarget(branch=branch, snapshot=snapshot),
             timeout_s=timeout_s,
         )
+
+    def _state(self, branch: str | None, snapshot: str | None) -> Snapshot:
+        """The state that a read names: the head of a branch, `main` by default, or a snapshot."""
+        if branch is not None and snapshot is not None:
+            raise InvalidArgument(
+                "give a branch or a snapshot, not both: a snapshot names its branch",
+                argument="snapshot",
+            )
+        return open_snapshot(self._graph, snapshot, MAIN_BRANCH if branch is None else branch)
 
     def snapshot(self, at: str | int | None = None, *, branch: str = MAIN_BRANCH) -> Snapshot:
         """The graph at a branch's head, a commit id, a `resolved_snapshot`, or a number.
@@ -238,6 +259,57 @@ class Graph:
             SnapshotReclaimed: its data is gone.
         """
         return open_snapshot(self._graph, at, branch)
+
+    def export(
+        self,
+        *,
+        types: Sequence[str] | None = None,
+        branch: str | None = None,
+        snapshot: str | None = None,
+    ) -> Iterator[bytes]:
+        """The graph as NDJSON in the load format, in chunks of at most 64 KiB, from one snapshot.
+
+        Nodes come before edges, then types by name, then entities by id. Chunks hold whole lines,
+        unless one line alone is longer.
+
+        Args:
+            types: which types, as `Person`, `node:Link` or `edge:Link`; all by default.
+            branch: whose head to read; `main` by default.
+            snapshot: a commit id or `resolved_snapshot` to read instead.
+
+        Raises:
+            InvalidArgument: unknown type; before the first chunk, as the others.
+            BranchNotFound, CommitNotFound, SnapshotReclaimed: there is no such state.
+        """
+        return export_lines(self._graph.tables, self._state(branch, snapshot), types)
+
+    def blob(
+        self,
+        kind: Literal["node", "edge"],
+        type: str,
+        id: str,
+        property: str,
+        *,
+        branch: str | None = None,
+        snapshot: str | None = None,
+    ) -> BlobReader:
+        """A reader of one blob value; one outside the graph is told by its `uri` alone.
+
+        Args:
+            kind: `node` or `edge`.
+            type: the name of the type.
+            id: the id of the entity.
+            property: a Blob property of the type.
+            branch: whose head to read; `main` by default.
+            snapshot: a commit id or `resolved_snapshot` to read instead.
+
+        Raises:
+            InvalidArgument: no such kind, type or Blob property.
+            BlobNotFound: no such entity, or its blob is null.
+            BranchNotFound, CommitNotFound, SnapshotReclaimed: there is no such state.
+        """
+        selector = BlobSelector(kind=kind, type=type, id=id, property=property)
+        return open_blob(self._state(branch, snapshot), self._graph.graph_id, selector)
 
     def mutate(
         self,
@@ -280,6 +352,74 @@ class Graph:
         )
         return self._engine.mutate(self._graph, request, timeout_s)
 
+    def load(
+        self,
+        source: LoadSource,
+        *,
+        mode: Literal["append", "merge", "overwrite"],
+        branch: str = MAIN_BRANCH,
+        from_: str | None = None,
+        format: str | None = None,
+        engine: Literal["auto", "local", "spark"] = "auto",
+        on_error: Literal["fail", "quarantine"] = "fail",
+        rejects: str | None = None,
+        embed: bool = False,
+        dry_run: bool = False,
+        if_commit: str | None = None,
+        idempotency_key: str | None = None,
+        progress: LoadProgress | None = None,
+    ) -> JobReport:
+        """Load nodes and edges as one commit: all of them or nothing.
+
+        Args:
+            source: the path of an NDJSON file, its bytes, an open binary file, or a mapping of type
+                names to Arrow data (edges with `src` and `dst`).
+            mode: `append` (rows must be new), `merge` (replace rows of the same id) or `overwrite`
+                (replace all rows of each type of the input).
+            branch: where to write.
+            from_: fork the branch from this one if it does not exist.
+            format: `ndjson`, the default.
+            engine: the lane; `auto` as the settings say. Spark is not in this version.
+            on_error: what bad rows do; `quarantine` is not in this version.
+            rejects: where bad rows are written; not in this version.
+            embed: fill nullable `@embed` vectors too, not only the required ones.
+            dry_run: check everything and report, write nothing.
+            if_commit: write only while this commit is the head of the branch.
+            idempotency_key: the same key again gives the first receipt and writes nothing.
+            progress: told the name of each stage as it begins.
+
+        Raises:
+            SourceError: the input is missing or cannot be read.
+            LoadRejected, KeyConflict: records are bad; details have up to 1,000 with their lines.
+            BranchNotFound: there is no such branch, and none to fork it from.
+            ReadSetChanged: others changed what an overwrite depends on.
+            PreconditionFailed: the head is not the given `if_commit`.
+        """
+        self._graph.require_writable()
+        require_no_rejects(on_error, rejects)
+        known_mode = checked_mode(mode)
+        key = checked_key(idempotency_key)
+        content = read_content(
+            source,
+            format=format,
+            engine=self._settings.spark.engine if engine == "auto" else engine,
+            most_bytes=self._settings.spark.min_input_bytes,
+        )
+        request = LoadRequest(
+            content=content,
+            mode=known_mode,
+            branch=BranchName(branch),
+            from_=from_,
+            actor_id=self._actor,
+            embed=embed,
+            if_commit=if_commit,
+            idempotency_key=key,
+            concurrency=self._settings.client.load_concurrency,
+        )
+        return self._engine.load(
+            self._graph, request, dry_run=dry_run, progress=progress or (lambda _: None)
+        )
+
     def write(self, branch: str = MAIN_BRANCH, *, if_commit: str | None = None) -> Writer:
         """Begin a transactional write; leaving its block without `commit()` writes nothing.
 
@@ -294,7 +434,8 @@ class Graph:
             actor_id=self._actor,
             if_commit=if_commit,
         )
-        return Writer(self._graph, request, open_snapshot(self._graph, None, branch))
+        start = open_snapshot(self._graph, None, branch)
+        return Writer(self._graph, request, start, external_blobs=self._engine.external_blobs)
 
     def refresh(self) -> None:
         """See the newest heads; finishes writes that only lack their publish, never restores."""
@@ -310,7 +451,13 @@ class Graph:
 
     def as_actor(self, actor: str | None) -> Graph:
         """A handle on the same open graph for another actor; closing it closes nothing else."""
-        return Graph(self._graph, checked_actor(actor), owns=False, engine=self._engine)
+        return Graph(
+            self._graph,
+            checked_actor(actor),
+            owns=False,
+            engine=self._engine,
+            settings=self._settings,
+        )
 
     def close(self) -> None:
         """Release leases and caches; safe twice."""
@@ -335,6 +482,13 @@ def _storage(path: str | Path, settings: Settings) -> GraphStorage:
     return open_storage(location, settings.storage, UlidSource(SystemClock()))
 
 
-def _engine(coordinator: GraphCoordinator, settings: Settings, embedder: Embedder | None) -> Engine:
+def _engine(
+    coordinator: GraphCoordinator,
+    settings: Settings,
+    embedder: Embedder | None,
+    external: ExternalBlobs = DENY_ALL,
+) -> Engine:
     vectors = QueryEmbedder(settings.embedding, coordinator.clock, embedder)
-    return Engine(coordinator.tables, settings.queries, coordinator.clock, vectors)
+    return Engine(
+        coordinator.tables, settings.queries, coordinator.clock, vectors, external_blobs=external
+    )

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from omnigraph.engine.plan import Plan
     from omnigraph.graph.commit_graph import Commit
+    from omnigraph.graph.job_report import JobReport, TableReport
     from omnigraph.graph.mutation_result import MutationResult
     from omnigraph.graph.snapshot import Snapshot, SnapshotTable
 
@@ -45,6 +46,23 @@ def mutation_body(result: MutationResult) -> dict[str, object]:
     return body | {"commit": None if result.commit is None else commit_body(result.commit)}
 
 
+def load_body(report: JobReport) -> dict[str, object]:
+    """The receipt of a load, and its `report`; `commit` is null when nothing changed."""
+    commit = None if report.commit is None else commit_body(report.commit)
+    return {
+        "branch": report.branch,
+        "base_branch": report.base_branch,
+        "branch_created": report.branch_created,
+        "mode": report.mode,
+        "nodes": _loaded(report, "node"),
+        "edges": _loaded(report, "edge"),
+        "total_entities": sum(map(_entities, report.tables)),
+        "actor_id": report.actor_id,
+        "commit": commit,
+        "report": report.to_dict() | {"commit": commit},
+    }
+
+
 def snapshot_body(snapshot: Snapshot, branch: str) -> dict[str, object]:
     """The tables of a branch's head."""
     return {
@@ -75,6 +93,20 @@ def split_table_key(table: SnapshotTable) -> tuple[str, str]:
     """`node` or `edge`, and the name of the type."""
     kind, _, name = table.table_key.partition(":")
     return kind, name
+
+
+def _loaded(report: JobReport, kind: str) -> list[dict[str, object]]:
+    """The types of one kind with the entities that the input gave them."""
+    named = ((*each.table.partition(":"), _entities(each)) for each in report.tables)
+    return [
+        {"name": name, "entities_loaded": entities}
+        for found, _, name, entities in named
+        if found == kind
+    ]
+
+
+def _entities(table: TableReport) -> int:
+    return table.added + table.changed + table.unchanged
 
 
 def _dataset_body(table: SnapshotTable) -> dict[str, object]:

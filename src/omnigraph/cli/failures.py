@@ -9,7 +9,7 @@ appears only on request.
 import contextlib
 import re
 import traceback
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 import typer
@@ -28,6 +28,7 @@ from omnigraph.errors import (
     UnavailableError,
     UsageError,
 )
+from omnigraph.graph.terminal_text import harmless
 
 _GROUP_CODES: Final[Mapping[type[OmnigraphError], str | None]] = {
     InputError: "bad_request",
@@ -79,9 +80,13 @@ _DETAILS: Final[Mapping[str, tuple[str, Mapping[str, str]]]] = {
         "resource_limit",
         {"resource": "resource", "limit": "limit", "actual": "actual"},
     ),
+    "blob_range": ("blob_range", {"start": "start", "end": "end", "length": "length"}),
+    "external_blob_source": ("external_blob_source", {"uri": "uri", "reason": "reason"}),
     "deadline_exceeded": ("deadline_exceeded", {"limit_ms": "timeout_ms"}),
 }
 """Code to the detail object of the contract, and its fields with the names they have in ours."""
+
+_SHOWN_VIOLATIONS: Final = 20
 
 _UNKNOWN_COMMAND: Final = re.compile(r"No such command '([^']+)'")
 _PLANNED_COMMANDS: Final = frozenset(
@@ -89,17 +94,13 @@ _PLANNED_COMMANDS: Final = frozenset(
         "alias",
         "analytics",
         "apply",
-        "blob",
         "changes",
         "cleanup",
         "cluster",
         "config",
         "diff",
         "embed",
-        "export",
         "graphs",
-        "ingest",
-        "load",
         "login",
         "logout",
         "merge",
@@ -126,7 +127,9 @@ def report(error: OmnigraphError, output: Output, *, is_repeatable: bool = False
         elif "diagnostics" in error.details:
             output.fail(error.message)
         else:
-            output.fail(_one_line(error.message))
+            output.fail(harmless(_one_line(error.message)))
+            for line in _further_violations(error):
+                output.explain(f"  {harmless(_one_line(line))}")
     return exit_code_of(error, is_repeatable=is_repeatable)
 
 
@@ -179,6 +182,28 @@ def translate(error: Exception) -> OmnigraphError:
 def render_traceback(error: Exception) -> str:
     """The way to an error, for `--log-level debug`."""
     return "".join(traceback.format_exception(error)).rstrip("\n")
+
+
+def _further_violations(error: OmnigraphError) -> Iterator[str]:
+    """What follows the message, which has the first violation; nothing if that was the only one."""
+    violations = error.details.get("violations")
+    if not isinstance(violations, list) or len(violations) < 2:
+        return
+    shown = violations[:_SHOWN_VIOLATIONS]
+    yield from (_placed(each) for each in shown[1:] if isinstance(each, dict))
+    total, counts = error.details.get("total"), error.details.get("counts")
+    if isinstance(total, int) and total > len(shown):
+        yield f"and {total - len(shown):,} more"
+    if isinstance(counts, dict):
+        yield "in all: " + ", ".join(f"{code} {count:,}" for code, count in counts.items())
+
+
+def _placed(violation: Mapping[str, object]) -> str:
+    """A violation with the line of the input, or else the type, that it is about."""
+    line, kind = violation.get("input_line"), violation.get("type")
+    place = kind if line is None else f"line {line}"
+    message = violation["message"]
+    return f"{message}" if place is None else f"{place}: {message}"
 
 
 def _explain_usage(error: typer.TyperException) -> str:

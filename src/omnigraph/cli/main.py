@@ -14,14 +14,17 @@ import typer
 from typer.main import get_command
 
 from omnigraph.cli import (
+    blob,
     branch,
     commit,
     doctor,
     ensure_indices,
     exit_codes,
     explain,
+    export,
     init,
     lint,
+    load,
     mutate,
     query,
     recovery,
@@ -63,7 +66,7 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 for _group in (
-    *(init, query, mutate, explain, snapshot, branch, commit, schema),
+    *(init, query, mutate, load, explain, export, blob, snapshot, branch, commit, schema),
     *(ensure_indices, recovery, lint, version, doctor),
 ):
     _group.register(app)

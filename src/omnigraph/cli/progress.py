@@ -27,7 +27,12 @@ class ProgressLine:
     """Shows one stage of the work at a time; a context manager."""
 
     def __init__(
-        self, output: Output, stages: Mapping[str, str], *, unit: str, delay_s: float = DELAY_S
+        self,
+        output: Output,
+        stages: Mapping[str, str],
+        *,
+        unit: str = "rows",
+        delay_s: float = DELAY_S,
     ) -> None:
         self._stages = stages
         self._unit = unit
@@ -59,10 +64,17 @@ class ProgressLine:
             if self._shown is not None:
                 self._shown[0].stop()
 
+    def enter(self, stage: str) -> None:
+        """A stage begins that nobody counts."""
+        self._update(self._stages.get(stage, stage))
+
     def tell(self, stage: str, done: int, total: int) -> None:
         """How much of a stage is done."""
+        self._update(f"{self._stages.get(stage, stage)}: {done} of {total} {self._unit}")
+
+    def _update(self, text: str) -> None:
         with self._lock:
-            self._text = f"{self._stages.get(stage, stage)}: {done} of {total} {self._unit}"
+            self._text = text
             if self._shown is not None:
                 line, task = self._shown
                 line.update(task, description=self._text)

@@ -11,6 +11,7 @@ from omnigraph.engine.caches import EngineCaches
 from omnigraph.engine.compiled import CompiledQueries
 from omnigraph.engine.evaluate import Evaluator
 from omnigraph.engine.expand import Expander
+from omnigraph.engine.loads import LoadRun
 from omnigraph.engine.match import Matcher
 from omnigraph.engine.mutations import MutationRun
 from omnigraph.engine.nearest import is_exact
@@ -23,8 +24,11 @@ from omnigraph.engine.tables import QueryTables
 from omnigraph.engine.top_texts import best_texts
 from omnigraph.engine.warming import TopologyWarmer
 from omnigraph.errors import InvalidArgument
+from omnigraph.graph.blob_values import BlobBudget
+from omnigraph.graph.external_blobs import DENY_ALL
 from omnigraph.graph.result import QueryResult
 from omnigraph.graph.snapshot import reclaimed
+from omnigraph.graph.vector_filling import VectorFiller
 from omnigraph.lang import bind_params, ir
 from omnigraph.lang.query_ast import NOW_PARAM
 from omnigraph.storage.signals import ObjectMissing
@@ -36,12 +40,16 @@ if TYPE_CHECKING:
 
     from omnigraph.clock import Clock
     from omnigraph.engine.budget import CancelToken
+    from omnigraph.engine.loads import LoadRequest
+    from omnigraph.engine.loads import Progress as LoadProgress
     from omnigraph.engine.match import Observer
     from omnigraph.engine.mutations import MutationRequest
     from omnigraph.engine.needs import Needs
     from omnigraph.engine.query_vectors import QueryEmbedder
     from omnigraph.engine.tables import QueryTable
     from omnigraph.graph.coordinator import GraphCoordinator
+    from omnigraph.graph.external_blobs import ExternalBlobs
+    from omnigraph.graph.job_report import JobReport
     from omnigraph.graph.mutation_result import MutationResult
     from omnigraph.graph.result import QueryTarget
     from omnigraph.graph.snapshot import Snapshot
@@ -68,10 +76,17 @@ class Engine:
     """Runs queries; owns what they keep between them."""
 
     def __init__(
-        self, store: TableStorage, settings: QuerySettings, clock: Clock, embedder: QueryEmbedder
+        self,
+        store: TableStorage,
+        settings: QuerySettings,
+        clock: Clock,
+        embedder: QueryEmbedder,
+        *,
+        external_blobs: ExternalBlobs = DENY_ALL,
     ) -> None:
         self._store = store
         self.settings = settings
+        self.external_blobs = external_blobs
         self._clock = clock
         self._embedder = embedder
         self.caches = EngineCaches.of(settings)
@@ -141,11 +156,31 @@ class Engine:
         return MutationRun(
             graph=graph,
             compiled=self._compiled,
-            embedder=self._embedder,
+            filler=VectorFiller(open_embedder=self._embedder.open),
             request=request,
             budget=self._budget(timeout_s, None),
             now_ms=self._clock.now_ms(),
+            blobs=BlobBudget(self.external_blobs),
         ).result()
+
+    def load(
+        self,
+        graph: GraphCoordinator,
+        request: LoadRequest,
+        *,
+        progress: LoadProgress,
+        dry_run: bool = False,
+    ) -> JobReport:
+        """Load an input as one commit, or only check it."""
+        self._require_open()
+        run = LoadRun(
+            graph=graph,
+            request=request,
+            blobs=BlobBudget(self.external_blobs),
+            filler=VectorFiller(open_embedder=self._embedder.open, fills_nullable=request.embed),
+            progress=progress,
+        )
+        return run.rehearse() if dry_run else run.report()
 
     def _require_open(self) -> None:
         if self._is_closed:

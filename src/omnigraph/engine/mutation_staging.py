@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.engine.blob_values import read_blob
 from omnigraph.engine.pending_rows import PendingRows
-from omnigraph.errors import InternalError, ResourceLimit
+from omnigraph.errors import InvalidArgument, ResourceLimit
+from omnigraph.graph.blob_values import BlobBudget, read_blobs
 from omnigraph.graph.lookups import TxnLookups
 from omnigraph.graph.pushdown import constant_value, predicate_of
-from omnigraph.graph.tables import ref_of
+from omnigraph.graph.tables import key_of, ref_of
 from omnigraph.graph.validation import (
     FittedRows,
     TableDelta,
@@ -40,13 +40,12 @@ if TYPE_CHECKING:
     from omnigraph.engine.budget import Budget
     from omnigraph.graph.arrays import Ids
     from omnigraph.graph.rows import TableRef
+    from omnigraph.graph.vector_filling import VectorFiller
     from omnigraph.graph.write_txn import WriteTxn
     from omnigraph.lang import EdgeType
     from omnigraph.lang.types import PropType
     from omnigraph.storage.handles import StagedWrite
     from omnigraph.storage.predicates import Predicate
-
-    EmbedText = Callable[[NodeType, str, str], list[float]]
 
 
 @dataclass(slots=True)
@@ -70,8 +69,9 @@ class MutationStaging:
     params: Mapping[str, object]
     new_id: Callable[[int], str]
     """The id of the row that the n-th statement inserts: the same at every attempt."""
-    embed: EmbedText
+    filler: VectorFiller
     budget: Budget
+    blobs: BlobBudget = field(default_factory=BlobBudget)
     affected_nodes: int = 0
     affected_edges: int = 0
     warnings: list[str] = field(default_factory=list)
@@ -95,6 +95,7 @@ class MutationStaging:
 
         Raises:
             ConstraintViolation, KeyConflict: a rule is broken; nothing was staged.
+            ExternalBlobSource: something that a blob refers to could not be found; the same.
         """
         self.budget.check()
         deltas = {ref: _delta(pending) for ref, pending in self._pending.items()}
@@ -102,6 +103,7 @@ class MutationStaging:
             no_rows = FittedRows(item=removed.item, table=removed.item.arrow_schema.empty_table())
             deltas[ref] = TableDelta(rows=no_rows, removed=removed.all_ids)
         refuse_mutation(validate(self.txn.catalog, deltas.values(), TxnLookups(self.txn)))
+        self.blobs.probe()
         self.budget.check()
         # What nothing was written to or hit in is left alone: a branch does not even fork it.
         staged = [
@@ -157,13 +159,25 @@ class MutationStaging:
         for each in assignments:
             value = constant_value(each.value, self.params)
             kind = _kind(item, each.property)
+            if kind.scalar is Scalar.BLOB:
+                columns[each.property] = self._blobs(item, each.property, value, rows)
+                continue
             given = arrow_type(each.value.type if value is not None else kind)
-            if kind.scalar is Scalar.BLOB and value is not None:
-                value, given = read_blob(item, each.property, value), arrow_type(kind)
             if isinstance(value, tuple):
                 value = list(value)
             columns[each.property] = pa.array([value] * rows, given)
         return columns
+
+    def _blobs(
+        self, item: NodeType | EdgeType, name: str, value: object, rows: int
+    ) -> pa.Array[Any]:
+        """One blob for so many rows. Any: bytes, or an address in the form of the table."""
+        found = read_blobs(item, name, [value] * rows, self.blobs)
+        if found.reasons:
+            raise InvalidArgument(
+                f"{item.name}.{name}: {found.reasons[0]}", type=item.name, property=name
+            )
+        return found.values
 
     def _fill_vectors(self, item: NodeType | EdgeType, columns: dict[str, pa.Array[Any]]) -> None:
         """Required vectors that were left out, from the texts they stand for."""
@@ -177,8 +191,8 @@ class MutationStaging:
             default = None if source.default is None else source.default.value
             text = columns[embed.source][0].as_py() if embed.source in columns else default
             if isinstance(text, str):
-                vector = self.embed(item, name, text)
-                columns[name] = pa.array([vector], arrow_type(found.type))
+                (vector,) = self.filler.vectors(item, name, [text])
+                columns[name] = pa.array([vector.tolist()], arrow_type(found.type))
 
     def _update(self, op: ir.Update) -> None:
         self.is_strict = True
@@ -311,7 +325,7 @@ class MutationStaging:
             _require_rows(pending.item, len(pending.ids))
         if pending.most_bytes <= MAX_MUTATION_ARROW_BYTES:
             return
-        key = _table_key(pending.item)
+        key = key_of(pending.item)
         size_bytes = pending.table.nbytes
         if size_bytes > MAX_MUTATION_ARROW_BYTES:
             raise ResourceLimit(
@@ -362,13 +376,9 @@ def _kind(item: NodeType | EdgeType, name: str) -> PropType:
     return STRING if found is None else found.type
 
 
-def _table_key(item: NodeType | EdgeType) -> str:
-    return f"{'node' if isinstance(item, NodeType) else 'edge'}:{item.name}"
-
-
 def _require_rows(item: NodeType | EdgeType, rows: int) -> None:
     if rows > MAX_MUTATION_ROWS:
-        key = _table_key(item)
+        key = key_of(item)
         raise ResourceLimit(
             f"a mutation writes more than {MAX_MUTATION_ROWS:,} rows of {key}; narrow its `where`,"
             " or load the rows",
@@ -384,9 +394,11 @@ def _pending_blobs(pending: PendingRows, name: str, ids: list[str]) -> pa.Array[
     Any: a blob comes as bytes or in the form of the table.
     """
     table = pending.table
-    held = dict(zip(table["id"].to_pylist(), table[name].to_pylist(), strict=True))
     kept = {each for each, names in pending.kept_blobs.items() if name in names}
-    if any(isinstance(each, dict) for each in held.values()):
-        raise InternalError("a mutation holds blobs as bytes")
-    values = [b"" if each in kept or each not in held else held[each] for each in ids]
-    return pa.array(values, pa.large_binary())
+    at = {each: row for row, each in enumerate(table["id"].to_pylist()) if each not in kept}
+    held = table[name].combine_chunks()
+    empty: object = {"data": b""} if pa.types.is_struct(held.type) else b""
+    stand_in = pa.array([empty], held.type)
+    places = pa.array([at.get(each, len(held)) for each in ids], pa.int64())
+    found: pa.Array[Any] = pa.concat_arrays([held, stand_in]).take(places)
+    return found

@@ -7,7 +7,6 @@ import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from omnigraph.embedding import Purpose, require_model
 from omnigraph.engine.mutation_staging import MutationStaging
 from omnigraph.errors import InternalError
 from omnigraph.graph.commit_graph import commit_of
@@ -22,11 +21,11 @@ if TYPE_CHECKING:
 
     from omnigraph.engine.budget import Budget
     from omnigraph.engine.compiled import CompiledQueries
-    from omnigraph.engine.query_vectors import QueryEmbedder
+    from omnigraph.graph.blob_values import BlobBudget
     from omnigraph.graph.coordinator import GraphCoordinator
+    from omnigraph.graph.vector_filling import VectorFiller
     from omnigraph.graph.write_txn import PreparedWrite, WriteTxn
     from omnigraph.ids import BranchName
-    from omnigraph.lang.catalog import NodeType
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,12 +54,12 @@ class MutationRun:
 
     graph: GraphCoordinator
     compiled: CompiledQueries
-    embedder: QueryEmbedder
+    filler: VectorFiller
     request: MutationRequest
     budget: Budget
     now_ms: int
+    blobs: BlobBudget
     _ids: dict[int, str] = field(default_factory=dict)
-    _vectors: dict[tuple[str, str, str], list[float]] = field(default_factory=dict)
     _last: MutationStaging | None = None
     _query_name: str = ""
 
@@ -102,8 +101,9 @@ class MutationRun:
             txn=txn,
             params={**params, NOW_PARAM: self.now_ms},
             new_id=self._new_id,
-            embed=self._embed,
+            filler=self.filler,
             budget=self.budget,
+            blobs=self.blobs.again(),
         )
         for number, op in enumerate(found.ir.ops):
             staging.run(number, op)
@@ -114,15 +114,3 @@ class MutationRun:
         if number not in self._ids:
             self._ids[number] = self.graph.ids.next_ulid()
         return self._ids[number]
-
-    def _embed(self, item: NodeType, name: str, text: str) -> list[float]:
-        key = item.name, name, text
-        if key not in self._vectors:
-            embedder = self.embedder.open()
-            require_model(embedder, item.embeds[name].model, f"{item.name}.{name}")
-            dimension = item.properties[name].type.vector_dim
-            if dimension is None:
-                raise InternalError(f"{item.name}.{name} is no vector")
-            found = embedder.embed([text], dimension=dimension, purpose=Purpose.DOCUMENT)
-            self._vectors[key] = found[0].tolist()
-        return self._vectors[key]

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from omnigraph.graph.blob_values import joined
 from omnigraph.graph.validation import FittedRows, gather
 
 if TYPE_CHECKING:
@@ -45,8 +46,7 @@ class PendingRows:
     @property
     def table(self) -> pa.Table:
         """The rows, the last of each id."""
-        schema = self.item.arrow_schema
-        rows = pa.concat_tables([schema.empty_table(), *(each.table for each in self.parts)])
+        rows = joined(self.item.arrow_schema, [each.table for each in self.parts])
         ids = rows["id"].to_pylist()
         last = {each: at for at, each in enumerate(ids)}
         return rows if len(last) == len(ids) else rows.take(sorted(last.values()))

@@ -76,7 +76,7 @@ class CommitProtocol:
         when it is called again.
         """
         authored_at = self._graph.clock.now_us()
-        for attempt in range(MAX_REPREPARE_ATTEMPTS):
+        for attempt in range(request.attempts or MAX_REPREPARE_ATTEMPTS):
             try:
                 return self._attempt(request, prepare, authored_at)
             except Stale as stale:
@@ -105,7 +105,7 @@ class CommitProtocol:
             branch_id=branch_id,
             line=line,
             tables=graph.schemas.tables(line.schema.schema_hash),
-            operation_id=new_operation_id(graph.ids),
+            operation_id=request.operation_id or new_operation_id(graph.ids),
             commit_id=new_commit_id(graph.ids),
             rollback_commit_id=new_commit_id(graph.ids),
             authored_at=authored_at,

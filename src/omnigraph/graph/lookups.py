@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from omnigraph.graph.rows import TableRef
     from omnigraph.graph.validation import Endpoint
     from omnigraph.graph.write_txn import WriteTxn
     from omnigraph.lang.catalog import EdgeType, NodeType
@@ -25,17 +26,26 @@ class TxnLookups:
     def __init__(self, txn: WriteTxn) -> None:
         self._txn = txn
 
+    def _is_empty(self, ref: TableRef) -> bool:
+        """A first load asks very many questions of tables that have no rows."""
+        return self._txn.line.pins[ref].row_count == 0
+
     def existing_ids(
         self, item: NodeType | EdgeType, ids: pa.Array[pa.StringScalar]
     ) -> pa.Array[pa.StringScalar]:
         """Those of the ids that are committed."""
-        self._txn.read_set.ask_ids(ref_of(item), ids)
-        return self._txn.store.existing_ids(self._txn.readable(ref_of(item)), ids)
+        ref = ref_of(item)
+        self._txn.read_set.ask_ids(ref, ids)
+        if self._is_empty(ref):
+            return ids.slice(0, 0)
+        return self._txn.store.existing_ids(self._txn.readable(ref), ids)
 
     def holders(self, item: NodeType | EdgeType, tuples: pa.Table) -> pa.Table:
         """`id` and members of rows that hold one of the tuples, and maybe others."""
         ref = ref_of(item)
         self._txn.read_set.ask_values(ref)
+        if self._is_empty(ref):
+            return item.arrow_schema.empty_table().select(["id", *tuples.column_names])
         first = tuples.column_names[0]
         values = tuples[first].combine_chunks().unique()
         reader = self._txn.store.scan(

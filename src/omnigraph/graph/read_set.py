@@ -14,11 +14,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from omnigraph.graph.rows import TableRef
     from omnigraph.storage.handles import TableHandle
     from omnigraph.storage.tables import TableStorage
 
 Keys: TypeAlias = "pa.Array[pa.StringScalar] | pa.ChunkedArray[pa.StringScalar]"
+
+
+Holds: TypeAlias = "Callable[[Keys], bool]"
+"""Whether one of these texts is among those that were asked for."""
 
 
 @dataclass(slots=True)
@@ -36,6 +42,9 @@ class Questions:
 
     values: bool = False
     """Rows were looked up by other values: any added or changed row may answer now."""
+
+    lookups: dict[str, list[Holds]] = field(default_factory=dict)
+    """Rows were looked up by more texts of a column than are kept; they can be asked for."""
 
 
 class ReadSet:
@@ -69,6 +78,10 @@ class ReadSet:
         """The outcome depends on which rows hold some other values."""
         self._of(ref).values = True
 
+    def ask_lookup(self, ref: TableRef, column: str, holds: Holds) -> None:
+        """As `ask_ids` (for the column `id`) and `ask_column`, for texts that lie elsewhere."""
+        self._of(ref).lookups.setdefault(column, []).append(holds)
+
     def is_affected(
         self, ref: TableRef, store: TableStorage, now: TableHandle, before: TableHandle
     ) -> bool:
@@ -82,16 +95,19 @@ class ReadSet:
             return True
         if any(_overlap(touched, keys) for keys in asked.ids):
             return True
-        if not asked.columns:
+        if any(holds(touched) for holds in asked.lookups.get("id", ())):
+            return True
+        columns = [*asked.columns, *(each for each in asked.lookups if each != "id")]
+        if not columns:
             return False
         # A changed or removed row may have left the answer, and its old values are not at hand.
         if len(found.removed) or len(store.existing_ids(before, found.changed)):
             return True
-        added = store.take_ids(now, found.changed, columns=list(asked.columns))
+        added = store.take_ids(now, found.changed, columns=list(dict.fromkeys(columns)))
         return any(
-            _overlap(added[column], keys)
-            for column, lists in asked.columns.items()
-            for keys in lists
+            any(_overlap(added[column], keys) for keys in asked.columns.get(column, ()))
+            or any(holds(added[column]) for holds in asked.lookups.get(column, ()))
+            for column in columns
         )
 
     def _of(self, ref: TableRef) -> Questions:

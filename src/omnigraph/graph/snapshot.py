@@ -17,8 +17,8 @@ from omnigraph.errors import CommitNotFound, InvalidArgument, ManifestCorrupt, S
 from omnigraph.graph.commit_graph import commit_on
 from omnigraph.graph.predicate_text import compile_predicate
 from omnigraph.graph.tables import ref_of
+from omnigraph.graph.type_names import find_type
 from omnigraph.ids import MAIN_BRANCH_ID, BranchId
-from omnigraph.lang.suggest import nearest_names
 from omnigraph.storage.signals import ObjectMissing
 
 if TYPE_CHECKING:
@@ -192,28 +192,7 @@ class Snapshot:
         Raises:
             InvalidArgument: there is none, or there are two.
         """
-        if not isinstance(name, str):
-            raise InvalidArgument(
-                f"a type is given by its name, not by {type(name).__name__}", argument="type"
-            )
-        kind, colon, bare = name.rpartition(":")
-        if kind not in ("", "node", "edge") or (colon and not kind):
-            raise InvalidArgument(
-                f"{name!r} names no type; write Person, node:Person or edge:Knows", type=name
-            )
-        nodes = {} if kind == "edge" else self.catalog.node_types
-        edges = {} if kind == "node" else self.catalog.edge_types
-        if bare in nodes and bare in edges:
-            raise InvalidArgument(
-                f"{bare!r} is a node type and an edge type; write node:{bare} or edge:{bare}",
-                type=name,
-            )
-        found = nodes.get(bare) or edges.get(bare)
-        if found is None:
-            near = nearest_names(bare, [*nodes, *edges])
-            hint = f"; did you mean {', '.join(near)}?" if near else ""
-            raise InvalidArgument(f"there is no type {name!r}{hint}", type=name)
-        return found
+        return find_type(self.catalog, name)
 
     def _require_columns(self, item: NodeType | EdgeType, columns: Sequence[str] | None) -> None:
         known = item.arrow_schema.names

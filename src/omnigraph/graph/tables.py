@@ -8,13 +8,14 @@ import pyarrow as pa
 
 from omnigraph.graph.rows import TableRef
 from omnigraph.ids import Incarnation, TableId, TableKey
+from omnigraph.lang.catalog import NodeType
 from omnigraph.storage.handles import Pin, TableLayout
 from omnigraph.storage.layout import layout_of
 
 if TYPE_CHECKING:
     from omnigraph.graph.rows import PinRow
     from omnigraph.lang import Catalog
-    from omnigraph.lang.catalog import EdgeType, NodeType
+    from omnigraph.lang.catalog import EdgeType
 
 _NO_COLUMNS = pa.schema([])
 
@@ -40,6 +41,11 @@ def ref_of(item: NodeType | EdgeType) -> TableRef:
     if item.type_id is None or item.incarnation is None:
         raise ValueError(f"the type {item.name} has no ids; accept the schema first")
     return TableRef(TableId(item.type_id), Incarnation(item.incarnation))
+
+
+def key_of(item: NodeType | EdgeType) -> str:
+    """A type's table as messages and reports name it: `node:Person`, `edge:Knows`."""
+    return f"{'node' if isinstance(item, NodeType) else 'edge'}:{item.name}"
 
 
 class CatalogTables:

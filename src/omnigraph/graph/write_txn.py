@@ -37,6 +37,10 @@ class WriteRequest:
     parent_rule: ParentRule = ParentRule.REPARENT
     idempotency_key: str | None = None
     request_digest: str | None = None
+    operation_id: OperationId | None = None
+    """Known beforehand to a job that names its files after it; else each attempt has its own."""
+    attempts: int | None = None
+    """How often it is prepared when others are faster, if not as often as usual."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

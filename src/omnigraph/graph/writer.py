@@ -13,7 +13,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.errors import InvalidArgument
+from omnigraph.graph.blob_values import BlobBudget, joined, refer_stored
 from omnigraph.graph.commit_graph import Commit, commit_of
+from omnigraph.graph.external_blobs import DENY_ALL
 from omnigraph.graph.lookups import TxnLookups
 from omnigraph.graph.tables import ref_of
 from omnigraph.graph.validation import (
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from omnigraph.graph.coordinator import GraphCoordinator
+    from omnigraph.graph.external_blobs import ExternalBlobs
     from omnigraph.graph.rows import TableRef
     from omnigraph.graph.snapshot import Snapshot
     from omnigraph.graph.validation import ArrowRows
@@ -61,8 +64,16 @@ class _Pending:
 class Writer:
     """Collects changes for one commit; a context manager that writes nothing by itself."""
 
-    def __init__(self, graph: GraphCoordinator, request: WriteRequest, start: Snapshot) -> None:
+    def __init__(
+        self,
+        graph: GraphCoordinator,
+        request: WriteRequest,
+        start: Snapshot,
+        *,
+        external_blobs: ExternalBlobs = DENY_ALL,
+    ) -> None:
         self._graph = graph
+        self._blobs = BlobBudget(external_blobs)
         self._request = replace(request, branch_id=start.branch_id)
         self._start = start
         self._pending: dict[TableRef, _Pending] = {}
@@ -85,6 +96,7 @@ class Writer:
 
         Raises:
             InvalidArgument: unknown type or column.
+            ExternalBlobDenied: a blob refers to an address that the graph does not allow.
         """
         pending, fitted = self._add(type, batches)
         pending.strict.append(fitted.table["id"].combine_chunks().drop_null())
@@ -94,6 +106,7 @@ class Writer:
 
         Raises:
             InvalidArgument: unknown type or column.
+            ExternalBlobDenied: a blob refers to an address that the graph does not allow.
         """
         pending, _ = self._add(type, batches)
         pending.upserts.add(len(pending.parts) - 1)
@@ -116,6 +129,7 @@ class Writer:
 
         Raises:
             InvalidArgument: unknown type or column, or the type has other changes in this write.
+            ExternalBlobDenied: a blob refers to an address that the graph does not allow.
         """
         if self._of(type).parts or self._of(type).removed:
             raise _mixed(type)
@@ -129,6 +143,7 @@ class Writer:
             ConstraintViolation, KeyConflict: a rule is broken; nothing was written.
             ReadSetChanged: others changed what a delete or overwrite depends on.
             PreconditionFailed: the head is not the given `if_commit`.
+            ExternalBlobSource: something that a blob refers to could not be found.
         """
         self._require_open()
         self._is_done = True
@@ -139,14 +154,8 @@ class Writer:
         pending = self._of(type)
         if pending.replaces_all:
             raise _mixed(type)
-        try:
-            fitted = fit_rows(pending.item, batches, ids=self._graph.ids)
-        except (TypeError, pa.ArrowException) as error:
-            raise InvalidArgument(
-                f"rows of {type} come as Arrow: a table, record batches, a data frame, or anything"
-                f" with an Arrow stream; wrap a dict of columns in pyarrow.table() ({error})",
-                type=type,
-            ) from error
+        fitted = fit_rows(pending.item, batches, ids=self._graph.ids)
+        refer_stored(pending.item, fitted.table, self._blobs)
         pending.parts.append(fitted)
         return pending, fitted
 
@@ -164,6 +173,7 @@ class Writer:
             ref: _delta(pending, txn.tables.types[ref]) for ref, pending in self._pending.items()
         }
         refuse_mutation(validate(txn.catalog, deltas.values(), TxnLookups(txn)))
+        self._blobs.probe()
         staged = [
             each
             for ref, delta in sorted(deltas.items())
@@ -208,7 +218,7 @@ def _delta(pending: _Pending, item: NodeType | EdgeType) -> TableDelta:
         parts = [fit_rows(item, each.table) for each in parts]
     rows = FittedRows(
         item=item,
-        table=pa.concat_tables([item.arrow_schema.empty_table(), *(each.table for each in parts)]),
+        table=joined(item.arrow_schema, [each.table for each in parts]),
         findings=gather(each.findings for each in parts),
     )
     return TableDelta(

@@ -139,10 +139,10 @@ class StorageAdapter:
     def _open(self, *, mkdir: bool) -> ObjectStore:
         if self._location.is_local:
             return LocalStore(self._location.root, mkdir=mkdir)
-        return _open_bucket(self._location)
+        return open_bucket(self._location)
 
 
-def _open_bucket(location: GraphLocation) -> S3Store:
+def open_bucket(location: GraphLocation) -> S3Store:
     """The same store as Lance opens with the same options, which obstore sorts into three kinds."""
     options = location.options
     config = {name: value for name, value in options.items() if name.startswith("aws_")}

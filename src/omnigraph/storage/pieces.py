@@ -9,16 +9,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 from lance import LanceOperation, Transaction
 
 from omnigraph.errors import InternalError
 from omnigraph.ids import new_link_uuid
 from omnigraph.storage import staging
-from omnigraph.storage.files import line_folder
+from omnigraph.storage.blob_rows import blobs_of_rows
+from omnigraph.storage.blobs import STORED_BLOB
+from omnigraph.storage.files import line_folder, written_files
 from omnigraph.storage.handles import Pin, TableHandle
 from omnigraph.storage.links import live_rows, nothing, staged
+from omnigraph.storage.reading import ROW_ID, ScanOptions, scan
 from omnigraph.storage.writes import with_text_indexes, write_rows
 
 if TYPE_CHECKING:
@@ -26,6 +30,7 @@ if TYPE_CHECKING:
 
     from lance.fragment import FragmentMetadata
 
+    from omnigraph.storage.blob_rows import BlobValue
     from omnigraph.storage.handles import StagedWrite, WriteStamp
     from omnigraph.storage.links import Writing
     from omnigraph.storage.writes import Rows
@@ -182,3 +187,31 @@ def view_file(view: TableHandle) -> str:
     """The one file, below the root, by which a version of no line can be opened."""
     folder = line_folder(view.pin.location, view.pin.branch)
     return f"{folder}/_versions/d{view.pin.version}.manifest"
+
+
+def read_staged(writing: Writing, view: TableHandle, fragments: Sequence[int]) -> pa.Table:
+    """Whole rows of some fragments, blobs included; holds all of them."""
+    layout = view.layout
+    plain = [name for name in layout.schema.names if name not in layout.blobs]
+    options = ScanOptions(columns=plain, fragments=fragments, with_row_ids=bool(layout.blobs))
+    rows = scan(writing.reads, view, options).read_all()
+    if not layout.blobs:
+        return rows
+    row_ids = [int(each) for each in rows[ROW_ID].to_numpy()]
+    columns: dict[str, Any] = {name: rows[name] for name in plain}  # Any: columns of every type
+    for name in layout.blobs:
+        cells = [_stored(each) for each in blobs_of_rows(view, row_ids, name)]
+        columns[name] = pa.array(cells, STORED_BLOB)
+    return pa.table({name: columns[name] for name in layout.schema.names})
+
+
+def _stored(value: BlobValue) -> dict[str, object] | None:
+    if value is None or isinstance(value, str):
+        return None if value is None else {"data": None, "uri": value}
+    return {"data": value.read(0, value.length), "uri": None}
+
+
+def piece_files(writing: Writing, handle: TableHandle, pieces: Pieces) -> tuple[str, ...]:
+    """The files that writing the new rows of these pieces made, below the root."""
+    operation = LanceOperation.Append([*pieces.added, *pieces.changed])
+    return written_files(writing.location, handle.pin, operation)

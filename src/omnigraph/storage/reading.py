@@ -7,7 +7,7 @@ allow it and to DataFusion over the table provider otherwise; the rows are the s
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeAlias, cast
 
@@ -50,10 +50,14 @@ IDS_PER_LOOKUP = 8192
 ROW_ID = "_rowid"
 """The column of row ids, which are stable: within one version they name a row."""
 
+ROW_ADDRESS = "_rowaddr"
+"""The column of row addresses: fragment in the upper 32 bits, offset in the lower."""
+
 Ids: TypeAlias = "pa.Array[pa.StringScalar]"
 
 
 _ROW_ID = pa.field(ROW_ID, pa.uint64())
+_ROW_ADDRESS = pa.field(ROW_ADDRESS, pa.uint64())
 _PLACES = schema_of(id=pa.string(), _rowid=pa.uint64(), _rowaddr=pa.uint64())
 
 
@@ -76,6 +80,10 @@ class ScanOptions:
     batch_bytes: int | None = None
     with_row_ids: bool = False
     """Add the column `ROW_ID`."""
+    with_row_addresses: bool = False
+    """Add the column `ROW_ADDRESS`; only together with `fragments`."""
+    fragments: Sequence[int] | None = None
+    """Only rows of these fragments, in their order."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,9 +129,18 @@ def scan(reads: Reads, handle: TableHandle, options: ScanOptions) -> pa.RecordBa
     schema = logical_schema(handle.layout, names)
     if options.with_row_ids:
         schema = schema.append(_ROW_ID)
+    if options.with_row_addresses:
+        schema = schema.append(_ROW_ADDRESS)
     if options.limit == 0:
         # Sorted, the scanner panics on such a limit.
         return pa.RecordBatchReader.from_batches(schema, [])
+    if (
+        options.fragments is not None
+        and options.predicate is not None
+        and scanner_filter(handle, options.predicate) is None
+    ):
+        found = _filtered_fragments(reads, handle, options, options.predicate, schema)
+        return pa.RecordBatchReader.from_batches(schema, _limited(found, options.limit))
     with reads.calls.making("scan", handle.layout.table_key):
         source = _source(reads, handle, names, options)
     batches = _limited(_pulled(reads, handle, source, names), options.limit)
@@ -202,7 +219,35 @@ def _source(
         batch_size_bytes=options.batch_bytes,
         order_by=order or None,
         with_row_id=options.with_row_ids or None,
+        with_row_address=options.with_row_addresses or None,
+        fragments=None if options.fragments is None else _fragments(handle, options.fragments),
     ).to_reader()
+
+
+def _filtered_fragments(
+    reads: Reads,
+    handle: TableHandle,
+    options: ScanOptions,
+    predicate: Predicate,
+    schema: pa.Schema,
+) -> Iterator[pa.RecordBatch]:
+    """Rows of some fragments that satisfy a predicate which the scanner does not take."""
+    names = readable_names(handle.layout, options.columns)
+    wanted = list(dict.fromkeys([*names, *sorted(columns_of(predicate))]))
+    everything = scan(reads, handle, replace(options, columns=wanted, predicate=None, limit=None))
+    for batch in everything:
+        rows = filtered(reads, pa.Table.from_batches([batch]), predicate)
+        yield from rows.select(schema.names).to_batches()
+
+
+def _fragments(handle: TableHandle, wanted: Sequence[int]) -> list[LanceFragment]:
+    found = [handle.dataset.get_fragment(each) for each in wanted]
+    absent = [number for number, each in zip(wanted, found, strict=True) if each is None]
+    if absent:
+        raise InternalError(
+            f"{handle.layout.table_key} has no fragments {absent} at version {handle.pin.version}"
+        )
+    return [each for each in found if each is not None]
 
 
 def _present(handle: TableHandle, names: Sequence[str]) -> list[str]:
@@ -257,6 +302,8 @@ def _pulled(
         logical = to_logical(handle.layout, names, batch)
         if ROW_ID in batch.schema.names:
             logical = logical.append_column(_ROW_ID, batch.column(ROW_ID))
+        if ROW_ADDRESS in batch.schema.names:
+            logical = logical.append_column(_ROW_ADDRESS, batch.column(ROW_ADDRESS))
         yield logical
 
 

@@ -88,6 +88,8 @@ class TableStorage(Protocol):
         batch_bytes: int | None = None,
         order: Sequence[Ordering] = (),
         with_row_ids: bool = False,
+        with_row_addresses: bool = False,
+        fragments: Sequence[int] | None = None,
     ) -> pa.RecordBatchReader:
         """The rows, read as they are asked for; blobs are left out."""
         ...
@@ -298,6 +300,14 @@ class TableStorage(Protocol):
 
     def open_staged(self, handle: TableHandle, parts: Pieces) -> TableHandle:
         """The table with the new rows of these pieces, before anything is committed."""
+        ...
+
+    def read_staged(self, view: TableHandle, fragments: Sequence[int]) -> pa.Table:
+        """Whole rows of some fragments, blobs included; holds all of them."""
+        ...
+
+    def piece_files(self, handle: TableHandle, parts: Pieces) -> tuple[str, ...]:
+        """The files of the new rows of these pieces, below the root."""
         ...
 
     def view_file(self, view: TableHandle) -> str:

@@ -109,6 +109,8 @@ class TableStore:
         batch_bytes: int | None = None,
         order: Sequence[Ordering] = (),
         with_row_ids: bool = False,
+        with_row_addresses: bool = False,
+        fragments: Sequence[int] | None = None,
     ) -> pa.RecordBatchReader:
         """The rows, read as they are asked for; blobs are left out."""
         options = ScanOptions(
@@ -118,6 +120,8 @@ class TableStore:
             limit=limit,
             batch_bytes=batch_bytes,
             with_row_ids=with_row_ids,
+            with_row_addresses=with_row_addresses,
+            fragments=fragments,
         )
         return reading.scan(self._reads, handle, options)
 
@@ -321,6 +325,14 @@ class TableStore:
     def open_staged(self, handle: TableHandle, parts: Pieces) -> TableHandle:
         """The table with the new rows of these pieces, before anything is committed."""
         return pieces.open_staged(self._writing, handle, parts)
+
+    def read_staged(self, view: TableHandle, fragments: Sequence[int]) -> pa.Table:
+        """Whole rows of some fragments, blobs included; holds all of them."""
+        return pieces.read_staged(self._writing, view, fragments)
+
+    def piece_files(self, handle: TableHandle, parts: Pieces) -> tuple[str, ...]:
+        """The files of the new rows of these pieces, below the root."""
+        return pieces.piece_files(self._writing, handle, parts)
 
     def view_file(self, view: TableHandle) -> str:
         """The object below the root whose deletion ends what `open_staged` made readable."""

@@ -108,6 +108,47 @@ def test_an_envelope_of_a_broken_rule_counts_and_lists_the_violations() -> None:
     assert envelope["violations"] == {"total": 2, "items": [first]}
 
 
+def test_violations_beyond_the_first_follow_the_message_and_only_twenty_are_shown(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    items: list[JsonValue] = [
+        {"code": "type_error", "message": f"bad {number}", "input_line": number}
+        for number in range(1, 31)
+    ]
+    refused = errors.LoadRejected(
+        "load refused: line 1: bad 1", total=40, counts={"type_error": 40}, violations=items
+    )
+    assert report(refused, Output()) == 6
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0] == "error: load refused: line 1: bad 1"
+    assert lines[1:20] == [f"  line {number}: bad {number}" for number in range(2, 21)]
+    assert lines[20:] == ["  and 20 more", "  in all: type_error 40"]
+
+
+def test_a_violation_without_a_line_names_its_type_and_its_text_moves_no_cursor(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    items: list[JsonValue] = [
+        {"code": "orphan_edge", "message": "src 'a' not found", "type": "Knows"},
+        {"code": "orphan_edge", "message": "src '\x1b[2J\n' not found", "type": "Knows"},
+        {"code": "json_error", "message": "no object", "type": None},
+    ]
+    refused = errors.LoadRejected("src \x1b[2J", total=3, violations=items)
+    assert report(refused, Output()) == 6
+    assert capsys.readouterr().err.splitlines() == [
+        "error: src \\x1b[2J",
+        "  Knows: src '\\x1b[2J ' not found",
+        "  no object",
+    ]
+
+
+def test_a_mutation_tells_its_only_violation_once(capsys: pytest.CaptureFixture[str]) -> None:
+    first: JsonValue = {"code": "orphan_edge", "message": "src 'a' not found", "type": "Knows"}
+    broken = errors.ConstraintViolation("src 'a' not found", total=2, violations=[first])
+    assert report(broken, Output()) == 1
+    assert capsys.readouterr().err == "error: src 'a' not found\n"
+
+
 def test_an_envelope_has_no_code_where_the_contract_has_none() -> None:
     assert envelope_of(errors.BranchBusy("busy")) == {"error": "busy", "reason": "branch_busy"}
 
@@ -149,8 +190,8 @@ def test_a_bug_is_reported_as_one_without_a_traceback(fail: Callable[[], object]
 
 def test_a_command_of_a_later_version_is_named_as_such() -> None:
     assert translate(
-        typer.TyperException("No such command 'load'. Did you mean 'lint'?")
-    ).message == ("'load' is not in this version")
+        typer.TyperException("No such command 'serve'. Did you mean 'version'?")
+    ).message == ("'serve' is not in this version")
     assert (
         "see 'omnigraph --help'" in translate(typer.TyperException("No such command 'x'.")).message
     )

@@ -33,8 +33,18 @@ COMMANDS = list(walk(get_command(app)))
 GROUPS = {path[:-1] for path in COMMANDS if path}
 INIT = "omnigraph init papers.omni --schema examples/papers/schema.pg"
 CREATE = "omnigraph branch create draft --uri papers.omni"
+FILES = (
+    "omnigraph init files.omni --schema files.pg",
+    "omnigraph mutate --store files.omni"
+    """ -e 'query q() { insert File { name: "readme.txt", content: "base64:aGk=" } }'""",
+)
 # The examples tell one story: what comes before them in it.
-BEFORE: dict[tuple[str, ...], tuple[str, ...]] = {("init",): (), ("branch", "create"): (INIT,)}
+BEFORE: dict[tuple[str, ...], tuple[str, ...]] = {
+    ("init",): (),
+    ("branch", "create"): (INIT,),
+    ("blob", "get"): FILES,
+    ("blob", "stat"): FILES,
+}
 NAMES = ["-".join(("omnigraph", *path)).replace(" ", "-") for path in COMMANDS]
 
 
@@ -72,6 +82,7 @@ def test_help_starts_with_one_sentence_and_an_example_that_works(
     assert title.strip() == "Example:"
     monkeypatch.chdir(tmp_path)
     (tmp_path / "examples").symlink_to(ROOT / "examples")
+    (tmp_path / "files.pg").write_text("node File { name: String @key  content: Blob? }")
     for before in BEFORE.get(path, (INIT, CREATE) if "papers.omni" in example else ()):
         assert paste(call, before) == 0
     assert paste(call, example) in ({0, 1} if path == ("doctor",) else {0})

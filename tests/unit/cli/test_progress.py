@@ -113,3 +113,19 @@ def test_it_never_appears_after_the_end(monkeypatch: pytest.MonkeyPatch) -> None
         line.tell("count", 1, 2)
     line._show()
     assert terminal.getvalue() == ""
+
+
+def test_a_stage_that_nobody_counts_is_shown_without_numbers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    output = Output(color=ColorMode.NEVER)
+    with ProgressLine(output, {"check": "checking"}, delay_s=0) as line:
+        assert line._timer is not None
+        line._timer.join()
+        line.enter("check")
+        assert line._shown is not None
+        line._shown[0].refresh()
+    assert "checking" in terminal.getvalue()
+    assert " of " not in terminal.getvalue()

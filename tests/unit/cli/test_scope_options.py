@@ -23,7 +23,12 @@ TAKEN = {
     "read": ANY,
     "mutate": ANY | {"--as"},
     "change": ANY | {"--as"},
+    "load": ANY | {"--as"},
+    "ingest": ANY | {"--as"},
     "explain": ANY,
+    "export": ANY,
+    "blob get": ANY,
+    "blob stat": ANY,
     "branch create": ANY | {"--as"},
     "branch list": ANY,
     "branch delete": ANY | {"--as"},
@@ -43,6 +48,10 @@ TAKEN = {
 }
 NEEDED = {
     "init": ["g", "--schema", "s.pg"],
+    "load": ["--data", "d.ndjson", "--mode", "merge"],
+    "ingest": ["--data", "d.ndjson"],
+    "blob get": ["node", "T", "id", "p"],
+    "blob stat": ["node", "T", "id", "p"],
     "branch create": ["name"],
     "branch delete": ["name"],
     "commit show": ["id"],

@@ -1,11 +1,8 @@
 """The schema of a result is the one that the query promises, filled or empty."""
 
-import importlib.util
-import sys
 from collections import defaultdict
 from collections.abc import Mapping
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pyarrow as pa
@@ -134,22 +131,11 @@ def test_every_query_of_the_corpus_gives_what_its_descriptor_promises(
     assert with_rows > 30 or state == "empty"
 
 
-def load_store() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("papers_store", PAPERS / "store.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["papers_store"] = module
-    spec.loader.exec_module(module)
-    return module
-
-
 @pytest.fixture(scope="module")
 def papers(shared: Opened) -> dict[str, Graph]:
     text = (PAPERS / "schema.pg").read_text(encoding="utf-8")
     made = {state: shared.init(text) for state in ("empty", "filled")}
-    store = load_store()
-    store.store(made["filled"], made["filled"].schema.catalog, store.read_records(store.DATA))
+    made["filled"].load(PAPERS / "papers-small.ndjson", mode="append")
     return made
 
 

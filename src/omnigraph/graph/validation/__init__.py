@@ -12,7 +12,15 @@ from omnigraph.graph.validation.findings import (
     gather,
     list_findings,
 )
-from omnigraph.graph.validation.fitting import ArrowRows, FittedRows, fit_rows, follow_respelled
+from omnigraph.graph.validation.fitting import (
+    ArrowRows,
+    FitBlobs,
+    FittedRows,
+    arrow_table,
+    fit_json_rows,
+    fit_rows,
+    follow_respelled,
+)
 from omnigraph.graph.validation.rejection import refuse_load, refuse_mutation
 from omnigraph.graph.validation.row_rules import check_rows
 from omnigraph.graph.validation.violation import (
@@ -38,13 +46,16 @@ __all__ = [
     "Endpoint",
     "EntityKind",
     "Findings",
+    "FitBlobs",
     "FittedRows",
     "Shown",
     "Subject",
     "TableDelta",
     "Violation",
+    "arrow_table",
     "cardinality_violation",
     "check_rows",
+    "fit_json_rows",
     "fit_rows",
     "follow_respelled",
     "gather",

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
 
 import pyarrow as pa
 
@@ -21,31 +22,44 @@ from omnigraph.lang.types import PropType, Scalar
 from omnigraph.lang.values import UnfitValue, describe_json, read_json
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
     from omnigraph.errors import JsonValue
     from omnigraph.graph.validation.arrays import Column, Mask
     from omnigraph.graph.validation.findings import Rows
     from omnigraph.lang.catalog import EdgeType, NodeType
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unfit:
+    """A value that its type cannot hold."""
+
+    reason: str
+    value: JsonValue
+
+
+Explain: TypeAlias = "Callable[[int], Unfit]"
+
+
 def cell_findings(
     item: NodeType | EdgeType,
     name: str,
     kind: PropType,
-    cells: tuple[Column, Mask, Mask],
+    cells: tuple[Explain, Mask, Mask],
     rows: Rows,
     *,
     limit: int,
 ) -> Findings:
-    """Violations of one column; `cells` is what was given, what is unfit and what is missing."""
-    given, unfit, missing = cells
+    """Violations of one column; `cells`: why a value is unfit, what is unfit, what is missing."""
+    explain, unfit, missing = cells
     kind = kind.as_nullable(nullable=False)
 
     def type_error(at: int, subject: Subject) -> Violation:
-        value = unpacked(given.slice(at, 1))[0]
-        return _cell(item, name, Code.TYPE_ERROR, why_unfit(value, kind), subject, value)
+        return _cell(item, name, Code.TYPE_ERROR, explain(at), subject)
 
     def required_missing(_: int, subject: Subject) -> Violation:
-        return _cell(item, name, Code.REQUIRED_MISSING, f"expected {kind}, got null", subject, None)
+        absent = Unfit(reason=f"expected {kind}, got null", value=None)
+        return _cell(item, name, Code.REQUIRED_MISSING, absent, subject)
 
     return gather(
         (
@@ -54,6 +68,22 @@ def cell_findings(
         ),
         limit=limit,
     )
+
+
+def explain_arrow(given: Column, kind: PropType) -> Explain:
+    """Why cells of an Arrow column do not fit."""
+    kind = kind.as_nullable(nullable=False)
+
+    def explain(at: int) -> Unfit:
+        value = unpacked(given.slice(at, 1))[0]
+        return Unfit(reason=why_unfit(value, kind), value=_json_form(_held(value)))
+
+    return explain
+
+
+def explain_json(values: Sequence[object], reasons: Mapping[int, str]) -> Explain:
+    """Why JSON values do not fit."""
+    return lambda at: Unfit(reason=reasons[at], value=_json_form(values[at]))
 
 
 def empty_id(item: NodeType | EdgeType, subject: Subject) -> Violation:
@@ -107,18 +137,17 @@ def _cell(
     item: NodeType | EdgeType,
     name: str,
     code: Code,
-    reason: str,
+    unfit: Unfit,
     subject: Subject,
-    value: pa.Scalar[pa.DataType] | None,
 ) -> Violation:
     return Violation(
         code=code,
-        message=f"{item.name}.{name}: {reason}",
+        message=f"{item.name}.{name}: {unfit.reason}",
         kind=kind_of(item),
         type=item.name,
         properties=(name,),
         subject=subject,
-        value=None if value is None else _json_form(_held(value)),
+        value=unfit.value,
         place=place_of(item, name),
     )
 

@@ -30,6 +30,14 @@ _DAYS: Final = (-719_162, 2_932_896)
 _MS: Final = (_DAYS[0] * _DAY_MS, (_DAYS[1] + 1) * _DAY_MS - 1)
 _PER_SECOND: Final = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 _INT64: Final = INTEGER_RANGES[Scalar.I64]
+_BLOB_PARTS: Final[dict[str, pa.DataType]] = {
+    "data": pa.large_binary(),
+    "uri": pa.string(),
+    "position": pa.uint64(),
+    "size": pa.uint64(),
+}
+STORED_BLOB: Final = pa.struct([(name, _BLOB_PARTS[name]) for name in ("data", "uri")])
+"""A blob that may lie outside the graph: bytes, or an address."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,17 +108,45 @@ def _broken_text(given: Column) -> Mask:
 
 def _fit_blob(given: Column, scalar: Scalar) -> FittedColumn:
     kind = given.type
-    if pa.types.is_struct(kind):
-        # The storage layer's own form of a blob, inline or external; it is not looked into.
+    if _is_binary(kind):
+        return _all_fit(given.cast(pa.large_binary()))
+    parts = _blob_parts(given) if isinstance(kind, pa.StructType) else None
+    if parts is None:
+        return _none_fits(given, PropType(scalar=scalar))
+    data, uri = parts["data"], _fit_text(parts["uri"], Scalar.STRING)
+    is_one = is_given(data) ^ is_given(uri.values)
+    is_slice = is_given(parts["position"]) | is_given(parts["size"])
+    unfit = is_given(given) & (~is_one | is_slice | uri.unfit)
+    if kind == STORED_BLOB and not unfit.any():
         return _all_fit(given)
-    if (
+    values = pa.StructArray.from_arrays(
+        [data, uri.values], fields=list(STORED_BLOB), mask=pa.array(~is_given(given) | unfit)
+    )
+    return FittedColumn(values=values, unfit=unfit)
+
+
+def _blob_parts(given: Column) -> dict[str, Column] | None:
+    """The members of blobs in the storage layer's own form, or None for other structs."""
+    kinds = {part.name: part.type for part in given.type}
+    if not kinds.keys() <= _BLOB_PARTS.keys() or len(kinds) != given.type.num_fields:
+        return None
+    if not _is_binary(kinds.get("data", pa.binary())):
+        return None
+    found = {name: nulls(len(given), kind) for name, kind in _BLOB_PARTS.items()}
+    for name in kinds:
+        found[name] = pc.struct_field(given, name)
+    found["data"] = found["data"].cast(pa.large_binary())
+    return found
+
+
+def _is_binary(kind: pa.DataType) -> bool:
+    return (
         pa.types.is_binary(kind)
         or pa.types.is_large_binary(kind)
         or pa.types.is_binary_view(kind)
         or pa.types.is_fixed_size_binary(kind)
-    ):
-        return _all_fit(given.cast(pa.large_binary()))
-    return _none_fits(given, PropType(scalar=scalar))
+        or pa.types.is_null(kind)
+    )
 
 
 def _fit_bool(given: Column, scalar: Scalar) -> FittedColumn:

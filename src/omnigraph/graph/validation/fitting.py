@@ -1,4 +1,4 @@
-"""Arrow input to rows of a type: columns by name, exact schema, defaults, ids; and check 1.
+"""Arrow or JSON input to rows of a type: columns by name, exact schema, defaults, ids; and check 1.
 
 Whatever speaks Arrow is taken. The result always has the schema of the type and one row per input
 row; a cell that does not fit is null and reported. Columns that the type does not have are an
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Protocol, TypeAlias, cast
 
 import numpy as np
@@ -25,7 +25,12 @@ from omnigraph.graph.validation.arrays import (
     nulls,
     true_where,
 )
-from omnigraph.graph.validation.cells import cell_findings, empty_id
+from omnigraph.graph.validation.cells import (
+    cell_findings,
+    empty_id,
+    explain_arrow,
+    explain_json,
+)
 from omnigraph.graph.validation.columns import FittedColumn, fit_column
 from omnigraph.graph.validation.findings import (
     REPORTED_VIOLATIONS,
@@ -35,16 +40,19 @@ from omnigraph.graph.validation.findings import (
     masked_findings,
 )
 from omnigraph.graph.validation.identity import Identity, derive_ids, id_mismatch, mint_ids
+from omnigraph.graph.validation.json_columns import fit_json_column
 from omnigraph.graph.validation.violation import Code
 from omnigraph.lang.arrow_schema import arrow_type
 from omnigraph.lang.catalog import EdgeType, NodeType
 from omnigraph.lang.suggest import did_you_mean
-from omnigraph.lang.types import STRING, PropType
+from omnigraph.lang.types import STRING, PropType, Scalar
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from omnigraph.graph.validation.arrays import Column, Columns, Mask
+    from omnigraph.graph.validation.cells import Explain
+    from omnigraph.graph.validation.json_columns import JsonColumn
     from omnigraph.ids import IdSource
 
 
@@ -55,6 +63,9 @@ class ArrowStream(Protocol):
         """The stream, as a capsule."""
         ...
 
+
+FitBlobs: TypeAlias = "Callable[[NodeType | EdgeType, str, Sequence[object]], JsonColumn]"
+"""How a column of blob values is read: what a blob may be is the graph's decision."""
 
 ArrowRows: TypeAlias = "pa.Table | pa.RecordBatch | Sequence[pa.RecordBatch] | ArrowStream"
 
@@ -81,20 +92,68 @@ def fit_rows(
     ids: IdSource | None = None,
     lines: Column | Columns | None = None,
     unmentioned: Mapping[str, Column] | None = None,
+    filled_later: Mapping[str, str] | None = None,
     limit: int = REPORTED_VIOLATIONS,
 ) -> FittedRows:
     """The input as rows of `item`.
 
     A property with a `@default` takes it in rows that do not mention the property: all of them
     when the column is absent, else those that `unmentioned` marks as true. Ids of keyed nodes are
-    derived, others are minted from `ids` where none is given.
+    derived, others are minted from `ids` where none is given. A required column of `filled_later`
+    may miss a value where the column that it is filled from has one.
 
     Raises:
         InvalidArgument: a column that the type does not have, or one given twice.
     """
-    table = _as_table(given)
+    table = arrow_table(item.name, given)
     _check_columns(item, table)
     columns = [_fit(item, table, name, unmentioned or {}) for name in item.arrow_schema.names]
+    return _fitted_rows(
+        item, _excused(columns, filled_later or {}), ids=ids, lines=lines, limit=limit
+    )
+
+
+def fit_json_rows(
+    item: NodeType | EdgeType,
+    rows: Sequence[Mapping[str, object]],
+    *,
+    ids: IdSource | None = None,
+    lines: Column | None = None,
+    fit_blobs: FitBlobs | None = None,
+    filled_later: Mapping[str, str] | None = None,
+    limit: int = REPORTED_VIOLATIONS,
+) -> FittedRows:
+    """Rows of JSON values by column name; every name is a column of the type.
+
+    A property that a row does not mention takes its default, or is null. The rest is as for
+    `fit_rows`.
+    """
+    columns = [_fit_json(item, rows, name, fit_blobs) for name in item.arrow_schema.names]
+    return _fitted_rows(
+        item, _excused(columns, filled_later or {}), ids=ids, lines=lines, limit=limit
+    )
+
+
+def _excused(
+    columns: Sequence[_InputColumn], filled_later: Mapping[str, str]
+) -> Sequence[_InputColumn]:
+    if not filled_later:
+        return columns
+    given = {one.name: is_given(one.fitted.values) for one in columns}
+    return [
+        replace(one, excused=given[filled_later[one.name]]) if one.name in filled_later else one
+        for one in columns
+    ]
+
+
+def _fitted_rows(
+    item: NodeType | EdgeType,
+    columns: Sequence[_InputColumn],
+    *,
+    ids: IdSource | None,
+    lines: Column | Columns | None,
+    limit: int,
+) -> FittedRows:
     given_ids = columns[0].fitted
     identity = _identify(item, columns, ids)
     # A row whose key is broken is known by the id that it was given, if any.
@@ -137,14 +196,26 @@ def follow_respelled(
     )
 
 
-def _as_table(given: ArrowRows) -> pa.Table:
-    if isinstance(given, pa.Table):
-        return given
-    if isinstance(given, pa.RecordBatch):
-        return pa.Table.from_batches([given])
-    if isinstance(given, Sequence):
-        return pa.Table.from_batches(given)
-    return _without_frame_index(pa.RecordBatchReader.from_stream(given).read_all())
+def arrow_table(type_name: str, given: ArrowRows) -> pa.Table:
+    """The rows of a type as one table.
+
+    Raises:
+        InvalidArgument: they are no Arrow data.
+    """
+    try:
+        if isinstance(given, pa.Table):
+            return given
+        if isinstance(given, pa.RecordBatch):
+            return pa.Table.from_batches([given])
+        if isinstance(given, Sequence):
+            return pa.Table.from_batches(given)
+        return _without_frame_index(pa.RecordBatchReader.from_stream(given).read_all())
+    except (TypeError, pa.ArrowException) as error:
+        raise InvalidArgument(
+            f"rows of {type_name} come as Arrow: a table, record batches, a data frame, or anything"
+            f" with an Arrow stream; wrap a dict of columns in pyarrow.table() ({error})",
+            type=type_name,
+        ) from error
 
 
 _FRAME_INDEX = re.compile(r"__index_level_\d+__")
@@ -178,8 +249,10 @@ def _check_columns(item: NodeType | EdgeType, table: pa.Table) -> None:
 class _InputColumn:
     name: str
     kind: PropType
-    given: Column
+    explain: Explain
     fitted: FittedColumn
+    excused: Mask | None = None
+    """Rows that may miss a required value."""
 
 
 def _fit(
@@ -196,7 +269,32 @@ def _fit(
         else:
             fills = np.full(table.num_rows, is_absent)
         fitted = _filled(fitted, fills, pa.scalar(prop.default.value, arrow_type(kind)))
-    return _InputColumn(name=name, kind=kind, given=given, fitted=fitted)
+    return _InputColumn(name=name, kind=kind, explain=explain_arrow(given, kind), fitted=fitted)
+
+
+def _fit_json(
+    item: NodeType | EdgeType,
+    rows: Sequence[Mapping[str, object]],
+    name: str,
+    fit_blobs: FitBlobs | None,
+) -> _InputColumn:
+    prop = item.properties.get(name)
+    kind = STRING if prop is None else prop.type
+    values = [row.get(name) for row in rows]
+    if kind.scalar is Scalar.BLOB and fit_blobs is not None:
+        found = fit_blobs(item, name, values)
+    else:
+        found = fit_json_column(values, kind)
+    fitted = found.fitted
+    if prop is not None and prop.default is not None:
+        fills = np.fromiter((name not in row for row in rows), np.bool_, len(rows))
+        fitted = _filled(fitted, fills, pa.scalar(prop.default.value, arrow_type(kind)))
+    return _InputColumn(
+        name=name,
+        kind=kind,
+        explain=explain_json(values, found.reasons),
+        fitted=fitted,
+    )
 
 
 def _filled(fitted: FittedColumn, fills: Mask, default: pa.Scalar[pa.DataType]) -> FittedColumn:
@@ -232,15 +330,20 @@ def _key(item: NodeType | EdgeType) -> tuple[str, ...] | None:
 def _mismatches(
     item: NodeType | EdgeType, given: Column, identity: Identity, rows: Rows, *, limit: int
 ) -> Findings:
-    return masked_findings(
-        Code.ID_MISMATCH,
-        identity.mismatched,
-        rows,
-        lambda at, subject: id_mismatch(
-            item, subject, given=given[at].as_py(), canonical=identity.ids[at].as_py()
-        ),
-        limit=limit,
+    at = np.flatnonzero(identity.mismatched)
+    if not len(at):
+        return Findings()
+    # Reported by line, not by id, so the first rows are the first findings.
+    made = tuple(
+        id_mismatch(
+            item,
+            rows.subject(int(each)),
+            given=given[int(each)].as_py(),
+            canonical=identity.ids[int(each)].as_py(),
+        )
+        for each in at[:limit]
     )
+    return Findings(violations=made, counts={Code.ID_MISMATCH: len(at)})
 
 
 def _cells(
@@ -254,10 +357,12 @@ def _cells(
     else:
         # The members of the key answer for the id.
         return cell_findings(
-            item, one.name, one.kind, (one.given, unfit, np.zeros_like(unfit)), rows, limit=limit
+            item, one.name, one.kind, (one.explain, unfit, np.zeros_like(unfit)), rows, limit=limit
         )
     missing = np.zeros_like(unfit) if one.kind.nullable else ~is_given(held) & ~unfit
-    return cell_findings(item, one.name, one.kind, (one.given, unfit, missing), rows, limit=limit)
+    if one.excused is not None:
+        missing &= ~one.excused
+    return cell_findings(item, one.name, one.kind, (one.explain, unfit, missing), rows, limit=limit)
 
 
 def _without_blank_ids(

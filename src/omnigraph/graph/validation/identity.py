@@ -83,11 +83,16 @@ def respell_id(spelling: str, kinds: Sequence[PropType]) -> str | None:
 
 def _respell(member: object, kind: PropType) -> str:
     if isinstance(member, str):
-        return spell_key(_read_text(member, kind), kind)
+        return spell_key(read_spelling(member, kind), kind)
     return spell_key(read_json(member, kind, epoch_numbers=True), kind)
 
 
-def _read_text(text: str, kind: PropType) -> object:
+def read_spelling(text: str, kind: PropType) -> object:
+    """The typed value that a text of an id spells.
+
+    Raises:
+        UnfitValue: it spells none of this type.
+    """
     match kind.scalar:
         case Scalar.BOOL:
             return {"true": True, "false": False}[text] if text in ("true", "false") else text

@@ -41,15 +41,17 @@ def refuse_load(findings: Findings) -> None:
         return
     total = findings.total
     at = "" if first.subject.input_line is None else f"line {first.subject.input_line}: "
+    if at and first.subject.source is not None:
+        at = f"{first.subject.source}, {at}"
     details: dict[str, JsonValue] = {
         "total": total,
         "counts": {code.value: count for code, count in sorted(findings.counts.items())},
         "violations": [violation.to_dict() for violation in findings.violations],
     }
     counted = "1 violation" if total == 1 else f"{total:,} violations, the first"
-    raise _error(
-        first, f"load refused: {counted}: {at}{first.message}", details, otherwise=LoadRejected
-    )
+    remedy = "; the mode `merge` replaces what exists" if first.code is Code.KEY_CONFLICT else ""
+    message = f"load refused: {counted}: {at}{first.message}{remedy}"
+    raise _error(first, message, details, otherwise=LoadRejected)
 
 
 def _error(

@@ -82,6 +82,8 @@ class Subject:
     """The row that a violation is about."""
 
     entity_id: str | None = None
+    source: str | None = None
+    """Name of the input, where there are several."""
     input_line: int | None = None
     row: int | None = None
     """Position in the rows of the delta; None for a row that is committed already."""
@@ -105,13 +107,14 @@ class Violation:
     """Position of the property or constraint in its type, for the order inside one row."""
 
     @property
-    def order(self) -> tuple[int, int, bool, str, bool, str, int, int]:
+    def order(self) -> tuple[int, str, int, bool, str, bool, str, int, int]:
         """The key that sorts violations for a report."""
         rank, subject = _RANKS[self.code], self.subject
         is_record = rank == _RECORD_RANK
         entity_id = None if is_record else subject.entity_id
         return (
             rank,
+            (subject.source or "") if is_record else "",
             (subject.input_line or 0) if is_record else 0,
             self.kind is EntityKind.EDGE,
             self.type or "",
@@ -134,6 +137,8 @@ class Violation:
         elif self.properties:
             out["properties"] = list(self.properties)
         out |= {"entity_id": self.subject.entity_id, "value": self.value, "limit": self.limit}
+        if self.subject.source is not None:
+            out["source"] = self.subject.source
         if self.subject.input_line is not None:
             out["input_line"] = self.subject.input_line
         return out

@@ -9,10 +9,11 @@ import pytest
 
 from omnigraph.graph.validation.arrays import Column
 from omnigraph.graph.validation.cells import why_unfit
-from omnigraph.graph.validation.columns import fit_column, unpacked
+from omnigraph.graph.validation.columns import STORED_BLOB, fit_column, unpacked
 from omnigraph.lang import PropType, Scalar
 from omnigraph.lang.arrow_schema import arrow_type
 from omnigraph.lang.types import INTEGER_RANGES
+from omnigraph.storage.blobs import STORED_BLOB as STORAGE_FORM
 
 _DAY_MS = 86_400_000
 _MAX_DAY, _MIN_DAY = 2_932_896, -719_162
@@ -237,8 +238,46 @@ def test_vectors_of_integers_are_vectors_and_texts_are_not() -> None:
 def test_blobs_are_bytes_or_the_form_of_the_storage_layer() -> None:
     for layout in (pa.binary(), pa.large_binary(), pa.binary_view(), pa.binary(1)):
         assert _fitted(pa.array([b"x", None], layout), _kind(Scalar.BLOB))[0] == [b"x", None]
-    stored = pa.array([{"uri": "s3://x"}, None])
+    stored = pa.array([{"data": b"x", "uri": None}, {"data": None, "uri": "s3://x"}], STORED_BLOB)
     assert fit_column(stored, _kind(Scalar.BLOB)).values is stored
+
+
+def test_blobs_in_the_form_of_the_storage_layer_take_its_type() -> None:
+    for given in (
+        pa.array([{"uri": "s3://x"}, None]),
+        pa.array([{"data": None, "uri": "s3://x"}, None]),
+        pa.array([{"data": None, "uri": "s3://x", "position": None, "size": None}, None]),
+    ):
+        fitted = fit_column(given, _kind(Scalar.BLOB))
+        assert fitted.values.type == STORED_BLOB == STORAGE_FORM
+        assert fitted.values.to_pylist() == [{"data": None, "uri": "s3://x"}, None]
+        assert not fitted.unfit.any()
+
+
+@pytest.mark.parametrize(
+    "cell",
+    [
+        {"data": b"x", "uri": "s3://x"},
+        {"data": None, "uri": None},
+        {"data": None, "uri": "s3://x", "position": 1, "size": 2},
+        {"data": "text", "uri": None},
+        {"data": None, "uri": 7},
+        {"other": 1},
+        {},
+    ],
+    ids=str,
+)
+def test_a_blob_that_is_not_bytes_or_one_whole_address_is_unfit(cell: dict[str, object]) -> None:
+    fitted = fit_column(pa.array([cell, None]), _kind(Scalar.BLOB))
+    assert fitted.values.to_pylist() == [None, None]
+    assert fitted.unfit.tolist() == [True, False]
+
+
+def test_a_blob_whose_address_is_no_text_is_unfit() -> None:
+    broken = pa.array([b"\xff"], pa.binary()).view(pa.string())
+    cells = pa.StructArray.from_arrays([broken], names=["uri"])
+    fitted = fit_column(cells, _kind(Scalar.BLOB))
+    assert (fitted.values.to_pylist(), fitted.unfit.tolist()) == ([None], [True])
 
 
 @pytest.mark.parametrize(

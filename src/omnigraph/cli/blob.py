@@ -1,0 +1,207 @@
+"""`omnigraph blob`: the bytes of one blob value, and what is known of it."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import StrEnum
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from omnigraph.cli import exit_codes
+from omnigraph.cli.options import JsonOption
+from omnigraph.cli.query_input import ReadBranchOption, SnapshotOption
+from omnigraph.cli.session import Session, begin_command
+from omnigraph.errors import BlobRangeError, InvalidArgument, UsageError
+from omnigraph.limits import MAX_BLOB_READ_BYTES
+
+if TYPE_CHECKING:
+    from omnigraph.graph.blob_reader import BlobReader
+
+_GET_HELP: Final = """Write the bytes of a blob to standard output or a file.
+
+\b
+Example:
+  omnigraph blob get node File readme.txt content --store files.omni --out readme.txt
+
+With --offset and --length only a part of it; a part that ends past the value ends with it. A blob
+that lies outside the graph is not fetched: the error tells its address.
+"""
+_STAT_HELP: Final = """Show how long a blob is, and its tag or its address.
+
+\b
+Example:
+  omnigraph blob stat node File readme.txt content --store files.omni
+
+The tag changes whenever the entity is written. A blob that lies outside the graph has an address
+instead, and nobody looks how long it is.
+"""
+_LARGEST: Final = 2**63 - 1
+
+
+class Entity(StrEnum):
+    """What kind of entity has the blob."""
+
+    NODE = "node"
+    EDGE = "edge"
+
+
+EntityArgument = Annotated[
+    Entity, typer.Argument(metavar="ENTITY", help="What has the blob: node or edge.")
+]
+TypeArgument = Annotated[str, typer.Argument(metavar="TYPE", help="Its type.")]
+IdArgument = Annotated[str, typer.Argument(metavar="ID", help="Its id.")]
+PropertyArgument = Annotated[str, typer.Argument(metavar="PROPERTY", help="The Blob property.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the group `blob`."""
+    group = typer.Typer(rich_markup_mode=None, help="Read the blobs of a graph.")
+    group.command("get", help=_GET_HELP)(fetch)
+    group.command("stat", help=_STAT_HELP)(stat)
+    app.add_typer(group, name="blob")
+
+
+def fetch(
+    context: typer.Context,
+    entity: EntityArgument,
+    type_name: TypeArgument,
+    entity_id: IdArgument,
+    name: PropertyArgument,
+    *,
+    branch: ReadBranchOption = None,
+    snapshot: SnapshotOption = None,
+    offset: Annotated[
+        int | None,
+        typer.Option(min=0, metavar="N", help="Leave out the first N bytes."),
+    ] = None,
+    length: Annotated[int | None, typer.Option(min=1, metavar="N", help="At most N bytes.")] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="PATH", help="Write to this file; it appears when all bytes are there."
+        ),
+    ] = None,
+) -> int:
+    """Write the bytes, all or a part."""
+    session = begin_command(context)
+    if (offset or 0) + (length or 0) > _LARGEST:
+        raise UsageError(f"--offset and --length together must not be above {_LARGEST}")
+    with _opened(session, (entity, type_name, entity_id, name), branch, snapshot) as reader:
+        pieces = _pieces(reader, offset, length)
+        if out is None:
+            for piece in pieces:
+                session.output.write_data(piece)
+        else:
+            with _replacing(out) as file:
+                for piece in pieces:
+                    file.write(piece)
+    return exit_codes.OK
+
+
+def stat(
+    context: typer.Context,
+    entity: EntityArgument,
+    type_name: TypeArgument,
+    entity_id: IdArgument,
+    name: PropertyArgument,
+    *,
+    branch: ReadBranchOption = None,
+    snapshot: SnapshotOption = None,
+    as_json: JsonOption = False,
+) -> int:
+    """Print what is known of the blob."""
+    session = begin_command(context)
+    with _opened(session, (entity, type_name, entity_id, name), branch, snapshot) as reader:
+        body = {
+            "entity": entity.value,
+            "type": type_name,
+            "id": entity_id,
+            "property": name,
+            "length": reader.length,
+            "etag": reader.etag,
+            "uri": reader.uri,
+            "graph_commit_id": reader.graph_commit_id,
+        }
+    if as_json:
+        session.output.write_json(body)
+    else:
+        session.output.write_facts(body)
+    return exit_codes.OK
+
+
+@contextmanager
+def _opened(
+    session: Session,
+    selector: tuple[Entity, str, str, str],
+    branch: str | None,
+    snapshot: str | None,
+) -> Iterator["BlobReader"]:
+    from omnigraph.cli.addressing import find_query_target
+
+    if branch is not None and snapshot is not None:
+        raise UsageError("both --branch and --snapshot are given; give one of them")
+    entity, type_name, entity_id, name = selector
+    target, _ = find_query_target(session)
+    with target.open() as graph:
+        yield graph.blob(entity.value, type_name, entity_id, name, branch=branch, snapshot=snapshot)
+
+
+def _pieces(reader: "BlobReader", offset: int | None, length: int | None) -> Iterator[bytes]:
+    """The chosen bytes in pieces; whatever is wrong with the choice is told at once."""
+    start = offset or 0
+    if reader.length is None:
+        return iter(reader)  # It tells the address.
+    stop = reader.length if length is None else min(start + length, reader.length)
+    is_part = offset is not None or length is not None
+    if is_part and start >= reader.length:
+        raise BlobRangeError(
+            f"the blob has {reader.length:,} bytes and none from {start:,} on; give a smaller"
+            " --offset",
+            start=start,
+            end=stop if length is None else start + length,
+            length=reader.length,
+        )
+    return (
+        reader.read(at, min(at + MAX_BLOB_READ_BYTES, stop))
+        for at in range(start, stop, MAX_BLOB_READ_BYTES)
+    )
+
+
+@contextmanager
+def _replacing(path: Path) -> Iterator[IO[bytes]]:
+    """A file beside the named one that takes its place when the block succeeds."""
+    try:
+        target = path.resolve()
+        if target.exists() and not target.is_file():
+            raise InvalidArgument(
+                f"--out {str(path)!r}: is no file; name one that may be written",
+                option="--out",
+                path=str(path),
+            )
+        part = target.with_name(f".{target.name}.{os.getpid()}.part")
+        file = part.open("wb")
+    except OSError as error:
+        raise _unwritable(path, error) from error
+    try:
+        with file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        part.replace(target)
+    except OSError as error:
+        part.unlink(missing_ok=True)
+        raise _unwritable(path, error) from error
+    except BaseException:
+        part.unlink(missing_ok=True)
+        raise
+
+
+def _unwritable(path: Path, error: OSError) -> InvalidArgument:
+    return InvalidArgument(
+        f"--out {str(path)!r}: cannot be written ({error.strerror}); check the folder and its"
+        " rights",
+        option="--out",
+        path=str(path),
+    )

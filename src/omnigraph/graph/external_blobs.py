@@ -1,0 +1,207 @@
+"""Which addresses outside the graph a blob may hold, and whether they name something.
+
+An address is allowed when it lies below one of the bases that the graph was opened with, by whole
+segments of its path; none is by default. What could be read in two ways is refused, not cleaned:
+steps upwards, however they are written, credentials, queries and fragments. An address is probed
+and kept; its bytes are never read.
+"""
+
+from __future__ import annotations
+
+import re
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, assert_never
+from urllib.parse import unquote
+
+from omnigraph.errors import (
+    ExternalBlobDenied,
+    ExternalBlobSource,
+    InvalidArgument,
+    OmnigraphError,
+    StorageDenied,
+)
+from omnigraph.settings import StorageSettings
+from omnigraph.storage.external_objects import ExternalObjects
+from omnigraph.storage.signals import ObjectMissing
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Literal
+
+PROBES_AT_ONCE: Final = 8
+
+_SPELLING: Final = re.compile(r"(?P<scheme>[A-Za-z0-9+.-]+)://(?P<host>[^/]*)(?P<path>/.*)?")
+_CREDENTIALS: Final = re.compile(r"//[^/]*@")
+_LONGEST_SHOWN: Final = 200
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExternalAddress:
+    """Where something outside the graph lies."""
+
+    scheme: Literal["file", "s3"]
+    host: str
+    """The bucket; empty for a file."""
+    segments: tuple[str, ...]
+    """The path, decoded."""
+
+    def holds(self, other: ExternalAddress) -> bool:
+        """Whether the other one is this or lies below it."""
+        return (self.scheme, self.host) == (other.scheme, other.host) and (
+            self.segments == other.segments[: len(self.segments)]
+        )
+
+
+class _NoAddress(Exception):
+    """Why a text is no address that can be judged."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExternalBlobs:
+    """The addresses that one open graph allows."""
+
+    bases: tuple[ExternalAddress, ...]
+    objects: ExternalObjects
+
+    def require(self, uri: str, *, type_name: str, name: str) -> None:
+        """Refuse an address that the graph does not allow for a property of a type.
+
+        Raises:
+            ExternalBlobDenied: with the reason.
+        """
+        reason = self._why_denied(uri)
+        if reason is not None:
+            raise ExternalBlobDenied(
+                f"{type_name}.{name}: the address {shown_address(uri)!r} is refused: {reason}; give"
+                " one below a base of external_blobs, or `base64:` and the bytes",
+                type=type_name,
+                property=name,
+                uri=shown_address(uri),
+                reason=reason,
+            )
+
+    def _why_denied(self, uri: str) -> str | None:
+        if not self.bases:
+            return "the graph was opened without a base that it could lie below"
+        try:
+            address = _parsed(uri)
+        except _NoAddress as error:
+            return str(error)
+        if not address.segments:
+            return "it names a whole bucket"
+        is_below = any(base.holds(address) for base in self.bases)
+        return None if is_below else "it lies outside the allowed bases of the graph"
+
+    def probe(self, uris: Sequence[str]) -> None:
+        """Make sure that each address, all of them allowed, names something that can be seen.
+
+        Raises:
+            ExternalBlobSource: the first that does not.
+        """
+        with ThreadPoolExecutor(min(PROBES_AT_ONCE, max(len(uris), 1))) as pool:
+            for _ in pool.map(self._probe, uris):
+                continue
+
+    def _probe(self, uri: str) -> int:
+        address = _parsed(uri)
+        try:
+            match address.scheme:
+                case "file":
+                    return self.objects.file_size("/" + "/".join(address.segments))
+                case "s3":
+                    return self.objects.object_size(address.host, "/".join(address.segments))
+                case _:
+                    assert_never(address.scheme)
+        except ObjectMissing as error:
+            raise _unseen(uri, "there is no such object") from error
+        except StorageDenied as error:
+            raise _unseen(uri, "the store refuses the credentials") from error
+        except OmnigraphError as error:
+            raise _unseen(uri, error.message) from error
+
+
+def allow_external_blobs(bases: Sequence[str], settings: StorageSettings) -> ExternalBlobs:
+    """The addresses below these bases.
+
+    Raises:
+        InvalidArgument: a base is no address of a folder, a bucket, or a part of one.
+    """
+    if isinstance(bases, str) or not all(isinstance(each, str) for each in bases):
+        raise InvalidArgument(
+            "external_blobs is a list of addresses, as in ['s3://assets/images']",
+            argument="external_blobs",
+        )
+    found: dict[ExternalAddress, None] = {}
+    for each in bases:
+        try:
+            found[_parsed(each.removesuffix("/"))] = None
+        except _NoAddress as error:
+            raise InvalidArgument(
+                f"{shown_address(each)} cannot be a base of external blobs: {error}",
+                argument="external_blobs",
+                base=shown_address(each),
+            ) from error
+    return ExternalBlobs(tuple(found), ExternalObjects(settings))
+
+
+DENY_ALL: Final = ExternalBlobs((), ExternalObjects(StorageSettings()))
+"""What a graph allows that was opened without bases."""
+
+
+def shown_address(uri: str) -> str:
+    """An address as a message may show it: without credentials, and not longer than helps."""
+    text = _CREDENTIALS.sub("//", uri).partition("?")[0]
+    return text if len(text) <= _LONGEST_SHOWN else text[: _LONGEST_SHOWN - 1] + "…"
+
+
+def _parsed(text: str) -> ExternalAddress:
+    """The parts of an address.
+
+    Raises:
+        _NoAddress: it is none, or one that can be read in two ways.
+    """
+    if not text.isprintable() or text != text.strip():
+        raise _NoAddress("an address has no blanks around it and no control characters")
+    spelled = _SPELLING.fullmatch(text)
+    if spelled is None:
+        raise _NoAddress("it is no address like s3://bucket/key or file:///folder/file")
+    scheme, host, path = spelled["scheme"].lower(), spelled["host"], spelled["path"] or ""
+    if "@" in host:
+        raise _NoAddress("an address holds no credentials")
+    if "?" in text or "#" in text:
+        raise _NoAddress("an address has no query and no fragment; write %3F or %23 for the sign")
+    segments = tuple(_segment(each) for each in path.split("/")[1:])
+    match scheme:
+        case "file":
+            if host not in ("", "localhost") or not segments:
+                raise _NoAddress("the address of a file has three slashes and an absolute path")
+            return ExternalAddress(scheme="file", host="", segments=segments)
+        case "s3":
+            if not host or "%" in host or ":" in host or "\\" in host:
+                raise _NoAddress("an s3:// address names a bucket")
+            return ExternalAddress(scheme="s3", host=host, segments=segments)
+        case other:
+            raise _NoAddress(f"{other}:// is not supported; an address is s3:// or file://")
+
+
+def _segment(written: str) -> str:
+    """One decoded part of a path; the clients that meet it later must not see another."""
+    decoded = unquote(written, errors="surrogateescape")
+    if decoded == "":
+        raise _NoAddress("its path has an empty part")
+    inner = decoded
+    while (once := unquote(inner)) != inner:
+        inner = once
+    if inner in (".", "..") or "/" in decoded or "\\" in inner or not decoded.isprintable():
+        raise _NoAddress(f"its path has the part {written!r}")
+    return decoded
+
+
+def _unseen(uri: str, reason: str) -> ExternalBlobSource:
+    return ExternalBlobSource(
+        f"{shown_address(uri)} could not be looked at: {reason}; check the address, then write"
+        " again",
+        uri=shown_address(uri),
+        reason=reason,
+    )

@@ -1,0 +1,101 @@
+"""Vectors that a write leaves out, made from the texts that they stand for.
+
+A text is embedded once for each write, however often the write is prepared.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from omnigraph.embedding import Purpose, require_model
+from omnigraph.errors import InternalError
+from omnigraph.graph.arrays import one_array
+from omnigraph.lang.catalog import NodeType
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from omnigraph.embedding import CheckedEmbedder
+    from omnigraph.graph.arrays import Floats
+    from omnigraph.lang.catalog import EdgeType
+
+_TEXTS_AT_ONCE: Final = 96
+"""A call to the embedder has one deadline, so a large load makes many."""
+
+
+@dataclass(kw_only=True)
+class VectorFiller:
+    """Fills vectors for one write."""
+
+    open_embedder: Callable[[], CheckedEmbedder]
+    """Called when the first text is embedded: a write without one needs no embedder."""
+    fills_nullable: bool = False
+    """Vectors that may be null are filled too."""
+    _vectors: dict[tuple[str, str, str], Floats] = field(default_factory=dict)
+
+    def vectors(self, item: NodeType, name: str, texts: Sequence[str]) -> list[Floats]:
+        """The vectors of texts for one property.
+
+        Raises:
+            EmbeddingUnavailable, EmbeddingInvalid, EmbeddingFailed: there are none.
+            EmbeddingModelMismatch: the property belongs to another model.
+        """
+        missing = [
+            each for each in dict.fromkeys(texts) if (item.name, name, each) not in self._vectors
+        ]
+        if missing:
+            embedder = self.open_embedder()
+            require_model(embedder, item.embeds[name].model, f"{item.name}.{name}")
+            dimension = item.properties[name].type.vector_dim
+            if dimension is None:
+                raise InternalError(f"{item.name}.{name} is no vector")
+            for start in range(0, len(missing), _TEXTS_AT_ONCE):
+                chunk = missing[start : start + _TEXTS_AT_ONCE]
+                found = embedder.embed(chunk, dimension=dimension, purpose=Purpose.DOCUMENT)
+                for text, vector in zip(chunk, found, strict=True):
+                    self._vectors[item.name, name, text] = vector
+        return [self._vectors[item.name, name, text] for text in texts]
+
+    def filled(self, item: NodeType | EdgeType, table: pa.Table) -> pa.Table:
+        """The rows with every vector that may be filled.
+
+        Raises:
+            as `vectors`.
+        """
+        embeds = item.embeds if isinstance(item, NodeType) else {}
+        for name, embed in embeds.items():
+            if isinstance(item, NodeType) and (
+                self.fills_nullable or not item.properties[name].type.nullable
+            ):
+                table = self._with_vectors(item, table, name, embed.source)
+        return table
+
+    def _with_vectors(self, item: NodeType, table: pa.Table, name: str, source: str) -> pa.Table:
+        held: pa.Array[Any] = one_array(table[name])  # Any: a column of vectors
+        texts: pa.Array[Any] = one_array(table[source])  # Any: as above
+        wanted = pc.and_(held.is_null(), texts.is_valid())
+        at = np.flatnonzero(wanted.to_numpy(zero_copy_only=False))
+        if not len(at):
+            return table
+        size = held.type.list_size
+        made = self.vectors(item, name, [str(each) for each in texts.take(at).to_pylist()])
+        parts = np.zeros((len(held), size), np.float32)
+        given = np.flatnonzero(held.is_valid().to_numpy(zero_copy_only=False))
+        if len(given):
+            parts[given] = pc.list_flatten(held).to_numpy(zero_copy_only=False).reshape(-1, size)
+        parts[at] = np.stack(made)
+        absent = np.ones(len(held), np.bool_)
+        absent[at] = False
+        absent[given] = False
+        column = pa.FixedSizeListArray.from_arrays(
+            pa.array(parts.reshape(-1), pa.float32()),
+            type=held.type,
+            mask=pa.array(absent, pa.bool_()),
+        )
+        position = table.schema.get_field_index(name)
+        return table.set_column(position, table.schema.field(position), column)

@@ -1,0 +1,354 @@
+"""Checks 5 to 7 over a whole load, as joins of key columns; texts and order are the validator's.
+
+One query finds whether anything is wrong at all. Only then is each check counted exactly, and its
+first violations by id are fetched. So memory does not grow with the number of faults.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Literal, cast
+
+from pyspark.sql import Window
+from pyspark.sql import functions as f
+
+from omnigraph.graph.job_report import LoadMode
+from omnigraph.graph.tables import ref_of
+from omnigraph.graph.validation import (
+    Code,
+    Findings,
+    Subject,
+    Violation,
+    cardinality_violation,
+    gather,
+    key_conflict,
+    orphan_edge,
+    unique_violation,
+)
+from omnigraph.graph.validation.identity import read_spelling
+from omnigraph.graph.validation.spelling import show_value
+from omnigraph.lang.catalog import EdgeType, NodeType
+from omnigraph.lang.types import STRING
+from omnigraph.pipeline.key_columns import PLACE, tuple_column, unique_tuples
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from pyspark.sql import DataFrame
+
+    from omnigraph.graph.rows import TableRef
+    from omnigraph.graph.validation import Shown
+    from omnigraph.graph.validation.spelling import StoredValue
+    from omnigraph.lang.catalog import Catalog
+    from omnigraph.pipeline.progress import StageRunner
+    from omnigraph.pipeline.staged_tables import KeyFrames, StagedTable
+
+_ENDPOINTS: Final[tuple[Literal["src", "dst"], ...]] = ("src", "dst")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RelationCheck:
+    """One check of one table: the rows that fail, and what is said about them."""
+
+    code: Code
+    ref: TableRef
+    failing: DataFrame
+    """`id`, `place`, and in `first` and `second` the texts that a violation is made of."""
+    violation: Callable[[FailedRow], Violation]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FailedRow:
+    """One row that fails a check."""
+
+    subject: Subject
+    """Its line is the place, or `None` for a row that is committed."""
+    first: str | None
+    second: str | None
+
+
+class LoadChecks:
+    """The checks of one load over one captured state."""
+
+    def __init__(
+        self,
+        catalog: Catalog,
+        mode: LoadMode,
+        tables: Mapping[TableRef, StagedTable],
+        frames: KeyFrames,
+        runner: StageRunner,
+        *,
+        given_ids: frozenset[TableRef],
+        sample: int,
+    ) -> None:
+        self._catalog = catalog
+        self._mode = mode
+        self._tables = tables
+        self._frames = frames
+        self._runner = runner
+        self._given_ids = given_ids
+        self._sample = sample
+        self._repeated = self._find_repeated()
+
+    def superseded(self) -> dict[TableRef, list[int]]:
+        """Places of records that a later record of the same edge id replaces, by table."""
+        found: dict[TableRef, list[int]] = {}
+        if self._mode is not LoadMode.MERGE:
+            return found
+        for ref in self._repeated:
+            if isinstance(self._tables[ref].item, EdgeType):
+                last = Window.partitionBy("id").orderBy(f.desc(PLACE))
+                older = self._frames.staged(ref).withColumn("rank", f.row_number().over(last))
+                older = older.filter("rank > 1").select(PLACE)
+                rows = self._runner.run("check", older.toArrow)
+                found[ref] = [int(each) for each in rows.column(0).to_numpy()]
+        return found
+
+    def findings(self) -> Findings:
+        """Everything that is wrong across rows: counts, and the first violations of each check."""
+        checks = list(self._checks())
+        if not checks:
+            return Findings()
+        anything = checks[0].failing
+        for check in checks[1:]:
+            anything = anything.unionByName(check.failing)
+        if not self._runner.run("check", anything.limit(1).toArrow).num_rows:
+            return Findings()
+        parts = [self._findings_of(check) for check in checks]
+        return gather(parts, limit=self._sample)
+
+    def _findings_of(self, check: RelationCheck) -> Findings:
+        first = check.failing.orderBy("id", PLACE).limit(self._sample)
+        rows = self._runner.run("check", first.toArrow).to_pylist()
+        if not rows:
+            return Findings()
+        count = len(rows)
+        if count == self._sample:
+            count = self._runner.run("check", check.failing.count)
+        violations = tuple(check.violation(_failed(row)) for row in rows)
+        return Findings(violations=violations, counts={check.code: count})
+
+    def _find_repeated(self) -> frozenset[TableRef]:
+        """Tables in whose input an id comes twice."""
+        asked = [ref for ref in self._tables if ref in self._given_ids]
+        if not asked:
+            return frozenset()
+        parts = [
+            self._frames.staged(ref)
+            .groupBy("id")
+            .count()
+            .filter("count > 1")
+            .limit(1)
+            .select(f.lit(number).alias("number"))
+            for number, ref in enumerate(asked)
+        ]
+        found = parts[0]
+        for part in parts[1:]:
+            found = found.unionByName(part)
+        rows = self._runner.run("check", found.toArrow)
+        return frozenset(asked[int(number)] for number in rows.column(0).to_numpy())
+
+    def _image(self, ref: TableRef) -> DataFrame:
+        """The rows that the load leaves: the last of each id."""
+        staged = self._frames.staged(ref)
+        if ref not in self._repeated:
+            return staged
+        last = Window.partitionBy("id").orderBy(f.desc(PLACE))
+        return staged.withColumn("rank", f.row_number().over(last)).filter("rank = 1").drop("rank")
+
+    def _has_rows(self, ref: TableRef) -> bool:
+        """Committed rows of the table stay."""
+        return not self._tables[ref].is_empty and not self._replaces(ref)
+
+    def _replaces(self, ref: TableRef) -> bool:
+        return self._mode is LoadMode.OVERWRITE and bool(self._tables[ref].parts)
+
+    @property
+    def _written(self) -> list[TableRef]:
+        return [ref for ref, table in self._tables.items() if table.parts]
+
+    def _checks(self) -> Iterator[RelationCheck]:
+        for ref in self._written:
+            yield from self._key_conflicts(ref)
+            yield from self._repeated_ids(ref)
+            for number, names in enumerate(unique_tuples(self._tables[ref].item)):
+                yield self._repeated_tuples(ref, number, names)
+        for edge in self._catalog.edge_types.values():
+            yield from self._orphans(edge)
+        for ref in self._written:
+            item = self._tables[ref].item
+            if isinstance(item, EdgeType) and item.card != (0, None):
+                yield self._cardinality(ref, item)
+
+    def _key_conflicts(self, ref: TableRef) -> Iterator[RelationCheck]:
+        if (
+            self._mode is not LoadMode.APPEND
+            or ref not in self._given_ids
+            or not self._has_rows(ref)
+        ):
+            return
+        item = self._tables[ref].item
+        there = self._frames.committed(ref).select("id")
+        failing = self._image(ref).join(there, "id", "left_semi")
+        yield RelationCheck(
+            code=Code.KEY_CONFLICT,
+            ref=ref,
+            failing=_found(failing),
+            violation=lambda row: key_conflict(item, row.subject),
+        )
+
+    def _repeated_ids(self, ref: TableRef) -> Iterator[RelationCheck]:
+        item = self._tables[ref].item
+        may_repeat = self._mode is LoadMode.MERGE and isinstance(item, EdgeType)
+        if ref not in self._repeated or may_repeat:
+            return
+        key = item.key if isinstance(item, NodeType) else None
+        names = key or ("id",)
+        order = Window.partitionBy("id").orderBy(PLACE)
+        failing = self._frames.staged(ref).withColumn("rank", f.row_number().over(order))
+        yield RelationCheck(
+            code=Code.UNIQUE_VIOLATION,
+            ref=ref,
+            failing=_found(failing.filter("rank > 1"), first="id", second="id"),
+            violation=lambda row: _unique(item, names, row, place=0),
+        )
+
+    def _repeated_tuples(self, ref: TableRef, number: int, names: tuple[str, ...]) -> RelationCheck:
+        item = self._tables[ref].item
+        column = tuple_column(number)
+        may_repeat = self._mode is LoadMode.MERGE and isinstance(item, EdgeType)
+        records = self._image(ref) if may_repeat else self._frames.staged(ref)
+        records = records.filter(f.col(column).isNotNull()).select("id", PLACE, column)
+        order = Window.partitionBy(column).orderBy("id", PLACE)
+        ranked = records.withColumn("rank", f.row_number().over(order)).withColumn(
+            "holder", f.first("id").over(order)
+        )
+        failing = _found(ranked.filter("rank > 1"), first=column, second="holder")
+        if self._has_rows(ref):
+            touched = self._image(ref).select(f.col("id").alias("held_by"))
+            held = self._frames.committed(ref).select(f.col("id").alias("held_by"), column)
+            held = held.filter(f.col(column).isNotNull())
+            held = held.join(touched, "held_by", "left_anti")
+            held = held.groupBy(column).agg(f.min("held_by").alias("held_by"))
+            first = ranked.filter("rank = 1").join(held, column)
+            failing = failing.unionByName(_found(first, first=column, second="held_by"))
+        place = list(item.unique).index(names) + 1
+        return RelationCheck(
+            code=Code.UNIQUE_VIOLATION,
+            ref=ref,
+            failing=failing,
+            violation=lambda row: _unique(item, names, row, place=place),
+        )
+
+    def _nodes(self, name: str) -> DataFrame | None:
+        """Ids of the nodes of the final image; `None` when every one stays and none comes."""
+        ref = ref_of(self._catalog.node_types[name])
+        table = self._tables[ref]
+        found = self._frames.staged(ref).select("id") if table.parts else None
+        if self._has_rows(ref):
+            there = self._frames.committed(ref).select("id")
+            found = there if found is None else found.unionByName(there)
+        return found
+
+    def _orphans(self, item: EdgeType) -> Iterator[RelationCheck]:
+        ref = ref_of(item)
+        table = self._tables[ref]
+        for endpoint in _ENDPOINTS:
+            name = item.from_type if endpoint == "src" else item.to_type
+            node = ref_of(self._catalog.node_types[name])
+            if table.parts:
+                edges = self._image(ref)
+            elif self._replaces(node) and self._has_rows(ref):
+                edges = self._frames.committed(ref)
+            else:
+                continue
+            ends = edges.filter(f.col(endpoint).isNotNull()).select("id", PLACE, endpoint)
+            nodes = self._nodes(name)
+            if nodes is not None:
+                known = nodes.select(f.col("id").alias(endpoint))
+                ends = ends.join(known, endpoint, "left_anti")
+            yield self._orphan_check(ref, item, endpoint, ends)
+
+    def _orphan_check(
+        self, ref: TableRef, item: EdgeType, endpoint: str, ends: DataFrame
+    ) -> RelationCheck:
+        return RelationCheck(
+            code=Code.ORPHAN_EDGE,
+            ref=ref,
+            failing=_found(ends, first=endpoint),
+            violation=lambda row: orphan_edge(item, endpoint, row.subject, node_id=row.first or ""),
+        )
+
+    def _cardinality(self, ref: TableRef, item: EdgeType) -> RelationCheck:
+        low, high = item.card
+        image = self._image(ref).filter("src is not null").select("id", "src")
+        final, touched = image, image.select("src")
+        if self._has_rows(ref):
+            there = self._frames.committed(ref).select("id", "src")
+            ids = self._image(ref).select("id")
+            final = image.unionByName(there.join(ids, "id", "left_anti"))
+            touched = touched.unionByName(there.join(ids, "id", "left_semi").select("src"))
+        touched = touched.distinct()
+        node = ref_of(self._catalog.node_types[item.from_type])
+        if self._replaces(node):
+            ids = self._frames.staged(node).select(f.col("id").alias("src"))
+            touched = touched.join(ids, "src", "left_semi")
+        counts = final.groupBy("src").agg(f.count("id").alias("edges"))
+        found = touched.join(counts, "src", "left").fillna({"edges": 0})
+        broken = f.col("edges") < low
+        if high is not None:
+            broken = broken | (f.col("edges") > high)
+        failing = found.filter(broken).select(
+            f.col("src").alias("id"),
+            f.lit(-1).cast("bigint").alias(PLACE),
+            f.col("edges").cast("string").alias("first"),
+            f.lit(None).cast("string").alias("second"),
+        )
+        return RelationCheck(
+            code=Code.CARDINALITY_VIOLATION,
+            ref=ref,
+            failing=failing,
+            violation=lambda row: cardinality_violation(
+                item, row.subject.entity_id or "", edges=int(row.first or 0)
+            ),
+        )
+
+
+def _found(rows: DataFrame, *, first: str | None = None, second: str | None = None) -> DataFrame:
+    """Failing rows in the one shape that all checks have."""
+
+    def text(name: str | None) -> Any:  # noqa: ANN401 - a column of whichever client Spark has
+        return f.lit(None).cast("string") if name is None else f.col(name)
+
+    return rows.select("id", f.col(PLACE), text(first).alias("first"), text(second).alias("second"))
+
+
+def _failed(row: Mapping[str, Any]) -> FailedRow:  # Any: one value per column
+    place = row[PLACE] if row[PLACE] >= 0 else None
+    subject = Subject(entity_id=row["id"], input_line=place, row=place)
+    return FailedRow(subject=subject, first=row["first"], second=row["second"])
+
+
+def _unique(
+    item: NodeType | EdgeType, names: Sequence[str], row: FailedRow, *, place: int
+) -> Violation:
+    return unique_violation(
+        item,
+        names,
+        row.subject,
+        values=_shown(item, names, row.first or ""),
+        held_by=row.second or "",
+        place=place,
+    )
+
+
+def _shown(item: NodeType | EdgeType, names: Sequence[str], spelled: str) -> list[Shown]:
+    """The values of a tuple, from its canonical spelling."""
+    kinds = [item.properties[name].type if name in item.properties else STRING for name in names]
+    spellings = [spelled] if len(names) == 1 else json.loads(spelled)
+    return [
+        # cast: the reader of spellings gives what a column of the type holds.
+        show_value(cast("StoredValue", read_spelling(text, kind)), kind)
+        for text, kind in zip(spellings, kinds, strict=True)
+    ]

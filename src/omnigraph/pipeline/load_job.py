@@ -1,0 +1,374 @@
+"""A load on Spark, stage by stage: list, intake, check, resolve, commit, report.
+
+The commit protocol prepares it like any other write. What was taken in is kept over its attempts:
+when others were faster, only the checks and what follows run again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from omnigraph.graph.commit_graph import commit_of
+from omnigraph.graph.intent import SidecarKind
+from omnigraph.graph.job_report import JobReport, LoadMode, TableReport
+from omnigraph.graph.load_branch import LoadBranch, load_branch, readable_branch
+from omnigraph.graph.load_stats import committed_tables, load_stats
+from omnigraph.graph.publisher import require_head
+from omnigraph.graph.tables import key_of, ref_of
+from omnigraph.graph.validation import gather, refuse_load
+from omnigraph.graph.write_txn import PreparedWrite, WriteRequest
+from omnigraph.ids import BranchName, new_operation_id
+from omnigraph.lang.catalog import EdgeType
+from omnigraph.pipeline.checks import LoadChecks
+from omnigraph.pipeline.driver_checks import DRIVER_ROWS, DriverChecks
+from omnigraph.pipeline.handshake import require_matching_executors
+from omnigraph.pipeline.input_intake import InputIntake
+from omnigraph.pipeline.intake import IntakePlan, staging_folder
+from omnigraph.pipeline.key_columns import unique_tuples
+from omnigraph.pipeline.progress import StageRunner
+from omnigraph.pipeline.splits import cut
+from omnigraph.pipeline.stage_times import StageTimes
+from omnigraph.pipeline.staged_tables import KeyFrames
+from omnigraph.pipeline.staged_views import StagedViews
+from omnigraph.pipeline.task_storage import TaskTable, open_task_storage
+from omnigraph.pipeline.upsert import stage_upsert
+from omnigraph.storage.input_files import InputFiles
+from omnigraph.storage.pieces import PieceKind
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from omnigraph.graph.coordinator import GraphCoordinator
+    from omnigraph.graph.external_blobs import ExternalBlobs
+    from omnigraph.graph.rows import CommitRow, TableRef
+    from omnigraph.graph.write_txn import WriteTxn
+    from omnigraph.pipeline.progress import Progress
+    from omnigraph.pipeline.session import PipelineSession
+    from omnigraph.settings import Settings
+    from omnigraph.storage.handles import StagedWrite, TableHandle
+    from omnigraph.storage.input_files import InputFile
+
+ATTEMPTS: Final = 4
+"""The first preparation, and three more when others were faster."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SparkLoadRequest:
+    """One load as it was asked for."""
+
+    source: str
+    mode: LoadMode
+    branch: BranchName
+    from_: str | None = None
+    actor_id: str | None = None
+    embed: bool = False
+    if_commit: str | None = None
+    idempotency_key: str | None = None
+
+
+class SparkLoad:
+    """One run of one load."""
+
+    def __init__(
+        self,
+        graph: GraphCoordinator,
+        session: PipelineSession,
+        settings: Settings,
+        request: SparkLoadRequest,
+        *,
+        external: ExternalBlobs,
+        progress: Progress | None = None,
+        shared_filesystem: bool = False,
+        driver_rows: int = DRIVER_ROWS,
+    ) -> None:
+        session.require_access(graph.storage.location, shared_filesystem=shared_filesystem)
+        self._graph = graph
+        self._session = session
+        self._settings = settings
+        self._request = request
+        self._external = external
+        self._driver_rows = driver_rows
+        self._runner = StageRunner(session, progress)
+        self._operation_id = new_operation_id(graph.ids)
+        self._times = StageTimes(graph.clock)
+        self._files: list[InputFile] = []
+        self._intake: InputIntake | None = None
+        self._taken_for: str | None = None
+        self._bases: Mapping[TableRef, TableHandle] = {}
+        self._views = StagedViews(graph.storage)
+
+    def report(self) -> JobReport:
+        """Run it and tell what it did."""
+        request = self._request
+        with ExitStack() as leaving:
+            leaving.callback(self._clear)
+            leaving.enter_context(self._session.configured())
+            branch = leaving.enter_context(
+                load_branch(self._graph, request.branch, request.from_, actor_id=request.actor_id)
+            )
+            self._list()
+            try:
+                row = self._graph.protocol.run(self._write_request(request.branch), self._prepare)
+            except BaseException:
+                self._remove_files()
+                raise
+            self._times.enter(None)
+        tables = [] if row is None else committed_tables(row.stats)
+        return self._report(tables, branch, row)
+
+    def rehearse(self) -> JobReport:
+        """Check everything and tell what a run would do; nothing stays."""
+        request = self._request
+        with ExitStack() as leaving:
+            leaving.callback(self._clear)
+            leaving.enter_context(self._session.configured())
+            self._list()
+            leaving.callback(self._remove_files)
+            branch = readable_branch(self._graph, request.branch, request.from_)
+            txn = self._graph.protocol.capture(
+                self._write_request(BranchName(branch)), self._graph.clock.now_us()
+            )
+            require_head(request.if_commit, txn.line)
+            intake = self._checked(txn, {ref: txn.readable(ref) for ref in txn.tables.types})
+            tables = [self._foreseen(txn, ref, intake) for ref in self._views.views]
+            self._times.enter(None)
+        target = LoadBranch(name=request.branch, base=request.from_)
+        return self._report(tables, target, dry_run=True)
+
+    def _list(self) -> None:
+        self._times.enter("list")
+        self._files = InputFiles(self._settings.storage).find(self._request.source)
+        probe = partial(open_task_storage, str(self._graph.storage.location))
+        require_matching_executors(self._session, probe, runner=self._runner)
+        self._intake = InputIntake(
+            session=self._session,
+            runner=self._runner,
+            times=self._times,
+            splits=cut(self._files, self._settings.pipeline.split_bytes),
+        )
+
+    def _write_request(self, branch: BranchName) -> WriteRequest:
+        request = self._request
+        return WriteRequest(
+            kind=SidecarKind.LOAD,
+            branch=branch,
+            actor_id=request.actor_id,
+            if_commit=request.if_commit,
+            idempotency_key=request.idempotency_key,
+            request_digest=None if request.idempotency_key is None else self._digest(),
+            operation_id=self._operation_id,
+            attempts=ATTEMPTS,
+        )
+
+    def _digest(self) -> str:
+        found = hashlib.sha256(f"load {self._request.mode} {self._request.embed}\n".encode())
+        for file in self._files:
+            found.update(f"{file.uri} {file.size_bytes} {file.mark}\n".encode())
+        return found.hexdigest()
+
+    def _prepare(self, txn: WriteTxn) -> PreparedWrite:
+        intake = self._checked(txn, {ref: txn.writable(ref) for ref in txn.tables.types})
+        self._times.enter("resolve")
+        staged: list[StagedWrite] = []
+        reports: list[TableReport] = []
+        for ref in self._views.views:
+            write = self._stage(txn, ref)
+            report = _table_report(txn, ref, intake, write)
+            report.require_balance()
+            staged.append(write)
+            reports.append(report)
+        self._ask(txn, intake)
+        self._times.enter("commit")
+        return PreparedWrite(
+            staged=tuple(staged),
+            is_strict=self._request.mode is LoadMode.OVERWRITE,
+            stats={"load": load_stats(self._request.mode, reports)},
+        )
+
+    def _checked(self, txn: WriteTxn, bases: Mapping[TableRef, TableHandle]) -> InputIntake:
+        """Everything taken in and found valid, readable through the views.
+
+        Raises:
+            LoadRejected, KeyConflict: rules are broken.
+        """
+        self._bases = bases
+        intake, plan = self._taken(txn, bases)
+        self._times.enter("check")
+        self._views.open(bases, intake.results)
+        checks = self._checks(txn, intake)
+        superseded = checks.superseded()
+        refuse_load(gather((*intake.findings(), intake.located(checks.findings()))))
+        if superseded:
+            self._times.enter("intake")
+            intake.leave_out(plan, superseded)
+            self._views.open(bases, intake.results)
+        return intake
+
+    def _taken(
+        self, txn: WriteTxn, bases: Mapping[TableRef, TableHandle]
+    ) -> tuple[InputIntake, IntakePlan]:
+        """The input as rows; it is taken in again only when the schema changed."""
+        if self._intake is None:
+            raise AssertionError("nothing is taken in before the input is listed")
+        plan = IntakePlan(
+            root=str(self._graph.storage.location),
+            operation_id=self._operation_id,
+            authored_ms=txn.authored_at // 1_000,
+            catalog=txn.catalog,
+            tables={
+                ref: TaskTable(layout=base.layout, pin=base.pin) for ref, base in bases.items()
+            },
+            external=self._external,
+            embeds_nullable=self._request.embed,
+            block_bytes=self._settings.pipeline.batch_bytes,
+            sample=self._settings.pipeline.max_violations,
+        )
+        if self._taken_for != txn.line.schema.schema_hash:
+            self._times.enter("intake")
+            self._intake.run(plan)
+            self._taken_for = txn.line.schema.schema_hash
+        return self._intake, plan
+
+    def _checks(self, txn: WriteTxn, intake: InputIntake) -> LoadChecks | DriverChecks:
+        tables = self._views.tables(txn, intake.results)
+        rows = sum(table.read for each in intake.results for table in each.tables.values())
+        if rows <= self._driver_rows:
+            return DriverChecks(txn, self._request.mode, tables, self._graph.storage)
+        return LoadChecks(
+            txn.catalog,
+            self._request.mode,
+            tables,
+            KeyFrames(self._session, str(self._graph.storage.location), tables),
+            self._runner,
+            given_ids=frozenset(_given_ids(intake)),
+            sample=self._settings.pipeline.max_violations,
+        )
+
+    def _stage(self, txn: WriteTxn, ref: TableRef) -> StagedWrite:
+        view, store = self._views.views[ref], self._graph.tables
+        if self._request.mode is LoadMode.OVERWRITE:
+            return store.stage_pieces(view.base, PieceKind.OVERWRITE, view.pieces, txn.stamp)
+        if self._request.mode is LoadMode.APPEND or txn.line.pins[ref].row_count == 0:
+            return store.stage_pieces(view.base, PieceKind.APPEND, view.pieces, txn.stamp)
+        return stage_upsert(store, view, txn.stamp)
+
+    def _ask(self, txn: WriteTxn, intake: InputIntake) -> None:
+        """What the outcome depends on, to be asked again when others were faster."""
+        given = _given_ids(intake)
+        for ref in self._views.views:
+            item = txn.tables.types[ref]
+            if self._request.mode is LoadMode.OVERWRITE:
+                txn.read_set.ask_all(ref)
+            is_new = self._request.mode is LoadMode.APPEND or not txn.line.pins[ref].row_count
+            if is_new and ref in given:
+                self._ask_for(txn, ref, "id", of=(ref, "id"))
+            if unique_tuples(item):
+                txn.read_set.ask_values(ref)
+            if isinstance(item, EdgeType):
+                self._ask_ends(txn, ref, item)
+        if self._request.mode is LoadMode.OVERWRITE:
+            for edge in txn.catalog.edge_types.values():
+                ends = {ref_of(txn.catalog.node_types[n]) for n in (edge.from_type, edge.to_type)}
+                if ends & self._views.views.keys():
+                    txn.read_set.ask_all(ref_of(edge))
+
+    def _ask_ends(self, txn: WriteTxn, ref: TableRef, item: EdgeType) -> None:
+        for column, name in (("src", item.from_type), ("dst", item.to_type)):
+            node = ref_of(txn.catalog.node_types[name])
+            self._ask_for(txn, node, "id", of=(ref, column))
+        if item.card != (0, None):
+            self._ask_for(txn, ref, "src", of=(ref, "src"))
+
+    def _ask_for(
+        self, txn: WriteTxn, ref: TableRef, column: str, *, of: tuple[TableRef, str]
+    ) -> None:
+        """Texts of a column were asked for: those that staged rows of a table hold in theirs."""
+        txn.read_set.ask_lookup(ref, column, partial(self._views.holds, *of))
+
+    def _foreseen(self, txn: WriteTxn, ref: TableRef, intake: InputIntake) -> TableReport:
+        view = self._views.views[ref]
+        rows = sum(each.num_rows for each in view.pieces.added)
+        changed = removed = 0
+        if self._request.mode is LoadMode.OVERWRITE:
+            removed = txn.line.pins[ref].row_count
+        elif self._request.mode is LoadMode.MERGE and txn.line.pins[ref].row_count:
+            changed = stage_upsert(self._graph.tables, view, txn.stamp).rows_changed
+        read = _read(intake, ref)
+        return TableReport(
+            table=key_of(txn.tables.types[ref]),
+            read=read,
+            added=rows - changed,
+            changed=changed,
+            removed=removed,
+            superseded=read - rows,
+        )
+
+    def _report(
+        self,
+        tables: Sequence[TableReport],
+        branch: LoadBranch,
+        row: CommitRow | None = None,
+        *,
+        dry_run: bool = False,
+    ) -> JobReport:
+        request = self._request
+        return JobReport(
+            operation_id=self._operation_id if row is None else row.operation_id,
+            commit=None if row is None else commit_of(row),
+            branch=request.branch,
+            base_branch=branch.base,
+            branch_created=branch.was_created,
+            mode=request.mode.value,
+            engine="spark",
+            merge_strategy="driver" if request.mode is LoadMode.MERGE else None,
+            already_loaded=row is not None and row.operation_id != self._operation_id,
+            dry_run=dry_run,
+            actor_id=request.actor_id,
+            tables=tuple(tables),
+            stages=self._times.reports(),
+        )
+
+    def _remove_files(self) -> None:
+        """Delete the files that tasks told of; those of lost tasks are left to cleanup."""
+        if self._intake is None:
+            return
+        for ref, pieces in self._intake.written:
+            for path in self._graph.tables.piece_files(self._bases[ref], pieces):
+                self._graph.storage.objects.delete(path)
+                self._graph.storage.objects.delete_prefix(path)
+
+    def _clear(self) -> None:
+        self._views.close()
+        self._graph.storage.objects.delete_prefix(staging_folder(self._operation_id))
+
+
+def _given_ids(intake: InputIntake) -> set[TableRef]:
+    return {
+        ref
+        for result in intake.results
+        for ref, table in result.tables.items()
+        if table.has_given_ids
+    }
+
+
+def _read(intake: InputIntake, ref: TableRef) -> int:
+    return sum(each.tables[ref].read for each in intake.results if ref in each.tables)
+
+
+def _table_report(
+    txn: WriteTxn, ref: TableRef, intake: InputIntake, staged: StagedWrite
+) -> TableReport:
+    read = _read(intake, ref)
+    return TableReport(
+        table=key_of(txn.tables.types[ref]),
+        read=read,
+        added=staged.rows_added,
+        changed=staged.rows_changed,
+        removed=staged.rows_removed,
+        superseded=read
+        - sum(each.tables[ref].staged for each in intake.results if ref in each.tables),
+    )

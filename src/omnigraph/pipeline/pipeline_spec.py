@@ -1,0 +1,174 @@
+"""What a `pipeline.yaml` says, checked and resolved: sources, and what their rows become.
+
+Frozen values without any file or Spark behind them. Variables of the environment are filled in
+where a value is used; what identifies a mapping is kept as it was written, so that a changed
+password is no changed pipeline, and no hash is made of a secret.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from omnigraph.errors import InvalidArgument
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from omnigraph.graph.job_report import LoadMode
+
+_DIGEST_BYTES: Final = 16
+
+
+class SourceFormat(StrEnum):
+    """How the rows of a source are stored."""
+
+    NDJSON = "ndjson"
+    """The graph format: each line names its own type, so nothing is mapped."""
+
+    JSON = "json"
+    CSV = "csv"
+    PARQUET = "parquet"
+    ORC = "orc"
+    JDBC = "jdbc"
+    TABLE = "table"
+    SQL = "sql"
+
+
+class ErrorAction(StrEnum):
+    """What a bad row does to its load."""
+
+    FAIL = "fail"
+    QUARANTINE = "quarantine"
+
+
+class CursorType(StrEnum):
+    """How values of a cursor column compare."""
+
+    TIMESTAMP = "timestamp"
+    DATE = "date"
+    INTEGER = "integer"
+    STRING = "string"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Column:
+    """A column of the source, by its name."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expression:
+    """Spark SQL over the columns of the source; parsed by Spark, never seen by Lance."""
+
+    sql: str
+
+
+Value: TypeAlias = Column | Expression
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyParts:
+    """The key of a node, part by part; the one key renderer makes the id of it."""
+
+    parts: Mapping[str, Value]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OnError:
+    """What to do with bad rows; None for a limit means the one of the settings."""
+
+    action: ErrorAction = ErrorAction.FAIL
+    rejects: str | None = None
+    max_rejects: int | None = None
+    max_reject_ratio: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cursor:
+    """The column that tells new rows from old ones.
+
+    `lag` is how far before its last value the next run reads again: microseconds for a timestamp,
+    days for a date, a difference for an integer.
+    """
+
+    column: str
+    type: CursorType
+    lag: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceSpec:
+    """Where rows come from. What may hold a secret is not shown."""
+
+    name: str
+    format: SourceFormat
+    path: str | None = field(default=None, repr=False)
+    table: str | None = None
+    query: str | None = field(default=None, repr=False)
+    options: Mapping[str, str] = field(default_factory=dict, repr=False)
+    schema: Mapping[str, str] | None = None
+    cursor: Cursor | None = None
+    definition: str = field(default="", repr=False)
+    """As it was written, without the lag of the cursor; for `mapping_hash`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeMapping:
+    """Rows of a source that become nodes of one type; `id` is None where the key gives it."""
+
+    type: str
+    source: str
+    columns: Mapping[str, Value]
+    id: Value | None = None
+    where: str | None = None
+    definition: str = field(default="", repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EdgeMapping:
+    """Rows of a source that become edges of one type; without `id` each edge gets a new one."""
+
+    type: str
+    source: str
+    src: Value | KeyParts
+    dst: Value | KeyParts
+    columns: Mapping[str, Value]
+    id: Value | None = None
+    where: str | None = None
+    definition: str = field(default="", repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PipelineSpec:
+    """A whole file: one run of it is one commit."""
+
+    name: str
+    mode: LoadMode
+    sources: Mapping[str, SourceSpec]
+    nodes: tuple[NodeMapping, ...] = ()
+    edges: tuple[EdgeMapping, ...] = ()
+    graph: str | None = None
+    branch: str = "main"
+    on_error: OnError = OnError()
+    embed: bool = False
+
+    def mapping_hash(self, source: str) -> str:
+        """What identifies a source and all that it feeds, in any order of keys and declarations.
+
+        Raises:
+            InvalidArgument: there is no such source.
+        """
+        spec = self.sources.get(source)
+        if spec is None:
+            raise InvalidArgument(
+                f"pipeline {self.name!r} has no source {source!r}; it has {', '.join(self.sources)}"
+            )
+        fed = [each.definition for each in self.nodes if each.source == source]
+        fed += [f"edge {each.definition}" for each in self.edges if each.source == source]
+        text = json.dumps([spec.definition, sorted(fed)])
+        return hashlib.blake2b(text.encode(), digest_size=_DIGEST_BYTES).hexdigest()

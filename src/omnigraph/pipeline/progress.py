@@ -1,0 +1,294 @@
+"""Runs the Spark action of a stage: tells how far it is, and can cancel it.
+
+The action runs in a thread of its own, the caller's thread watches it. So Ctrl-C reaches a thread
+that waits for nothing but a clock, the Spark jobs of the stage are cancelled, and the connection
+to Spark stays usable. A classic session counts the tasks of a job group twice a second; a Connect
+session is told by the server.
+"""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import Future, wait
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Protocol, TypeAlias, TypeVar, cast
+
+from omnigraph.errors import Cancelled
+from omnigraph.pipeline.spark_errors import is_session_lost, translate_spark_error
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+    from pyspark.sql.connect.shell.progress import ProgressHandler, StageInfo
+
+    from omnigraph.pipeline.session import PipelineSession
+
+Progress: TypeAlias = "Callable[[str, int, int], None]"
+"""Told the name of a stage, the tasks that are done, and how many there are."""
+
+POLL_S: Final = 0.5
+_CANCEL_WAIT_S: Final = 30.0
+
+_Result = TypeVar("_Result")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SparkStage:
+    """How far one stage of Spark is."""
+
+    stage_id: int
+    tasks: int
+    done: int
+
+
+class StageRunner:
+    """Runs the stages of one job, one after the other."""
+
+    def __init__(
+        self,
+        session: PipelineSession,
+        progress: Progress | None = None,
+        *,
+        poll_s: float = POLL_S,
+    ) -> None:
+        self._session = session
+        self._progress = progress
+        self._poll_s = poll_s
+        self._lock = threading.Lock()
+        self._running: _Jobs | None = None
+        self._is_cancelled = False
+
+    def run(
+        self, stage: str, action: Callable[[], _Result], *, tasks: int | None = None
+    ) -> _Result:
+        """Run the action to its end and return its result.
+
+        Args:
+            stage: the name that progress and errors show.
+            action: what calls Spark; runs in another thread.
+            tasks: how many tasks the last stage of Spark has; without it all are counted.
+
+        Raises:
+            Cancelled: `cancel` was called.
+            PipelineTaskError, SparkUnavailable, OmnigraphError: what `translate_spark_error` makes
+                of an error of Spark.
+            KeyboardInterrupt: passed on, after the jobs were cancelled.
+        """
+        self._session.require_alive()
+        jobs = _jobs_of(self._session, self._session.new_group(stage))
+        with self._lock:
+            if self._is_cancelled:
+                raise _cancelled(stage)
+            self._running = jobs
+        try:
+            future = _start(self._session.spark, jobs, action, stage)
+            return self._result(stage, self._watch(stage, jobs, future, tasks))
+        finally:
+            with self._lock:
+                self._running = None
+
+    def cancel(self) -> None:
+        """Cancel the running stage and refuse every later one; from any thread."""
+        with self._lock:
+            self._is_cancelled = True
+            running = self._running
+        if running is not None:
+            _cancel(running)
+
+    def _watch(
+        self, stage: str, jobs: _Jobs, future: Future[_Result], tasks: int | None
+    ) -> Future[_Result]:
+        try:
+            while wait([future], timeout=self._poll_s).not_done:
+                self._tell(stage, _stages_of(jobs), tasks)
+        except BaseException:
+            # Ctrl-C above all, but also a listener that fails: nobody waits for these jobs now.
+            _cancel(jobs)
+            wait([future], timeout=_CANCEL_WAIT_S)
+            raise
+        if self._progress is not None and tasks is not None and future.exception() is None:
+            self._progress(stage, tasks, tasks)
+        return future
+
+    def _tell(self, stage: str, stages: Sequence[SparkStage], tasks: int | None) -> None:
+        if self._progress is None:
+            return
+        done, total = count_tasks(stages, tasks)
+        if total:
+            self._progress(stage, done, total)
+
+    def _result(self, stage: str, ended: Future[_Result]) -> _Result:
+        error = ended.exception()
+        if error is None:
+            return ended.result()
+        if self._is_cancelled:
+            raise _cancelled(stage) from error
+        if isinstance(error, Exception):
+            raise translate_spark_error(error, stage=stage) from error
+        raise error
+
+
+def count_tasks(stages: Iterable[SparkStage], tasks: int | None) -> tuple[int, int]:
+    """Tasks done and in all.
+
+    When the number of tasks is known, only the newest stage counts, and never the first one, which
+    hands the tasks out. Otherwise all do, except a stage that has done nothing and is followed by
+    another: Spark had its result.
+    """
+    ordered = sorted(stages, key=lambda each: each.stage_id)
+    if tasks is not None:
+        last = [each.done for each in ordered[1:][-1:] if each.tasks == tasks]
+        return (last[0] if last else 0), tasks
+    counted = [each for each in ordered if each.done or each is ordered[-1]]
+    return sum(each.done for each in counted), sum(each.tasks for each in counted)
+
+
+class _Jobs(Protocol):
+    """The Spark jobs of one stage."""
+
+    def begin(self) -> None:
+        """Make the jobs that this thread starts belong here."""
+        ...
+
+    def end(self) -> None:
+        """Undo `begin`, in the same thread."""
+        ...
+
+    def stages(self) -> Sequence[SparkStage]:
+        """How far their stages are."""
+        ...
+
+    def cancel(self) -> None:
+        """Cancel them, from any thread."""
+        ...
+
+
+class _ClassicJobs:
+    """A job group, asked for its stages."""
+
+    def __init__(self, context: SparkContext, group: str) -> None:
+        self._context = context
+        self._group = group
+
+    def begin(self) -> None:
+        self._context.setJobGroup(self._group, self._group)
+
+    def end(self) -> None:
+        """The group is a property of the thread, which ends here too."""
+
+    def stages(self) -> Sequence[SparkStage]:
+        tracker = self._context.statusTracker()
+        found = [tracker.getJobInfo(job) for job in tracker.getJobIdsForGroup(self._group)]
+        ids = {stage for job in found if job is not None for stage in job.stageIds}
+        infos = [tracker.getStageInfo(stage) for stage in ids]
+        return [
+            SparkStage(stage_id=info.stageId, tasks=info.numTasks, done=info.numCompletedTasks)
+            for info in infos
+            if info is not None
+        ]
+
+    def cancel(self) -> None:
+        self._context.cancelJobGroup(self._group)
+
+
+class _ConnectJobs:
+    """A tag; the server tells of the operations that carry it."""
+
+    def __init__(self, spark: SparkSession, tag: str) -> None:
+        self._spark = spark
+        self._tag = tag
+        self._thread: int | None = None
+        self._stages: Sequence[SparkStage] = ()
+        # Spark declares a class where any callable serves, and one in a package that needs Connect.
+        self._handler = cast("ProgressHandler", self._hear)
+
+    def begin(self) -> None:
+        self._thread = threading.get_ident()
+        self._spark.addTag(self._tag)
+        self._spark.registerProgressHandler(self._handler)
+
+    def end(self) -> None:
+        self._spark.removeProgressHandler(self._handler)
+        self._spark.removeTag(self._tag)
+
+    def stages(self) -> Sequence[SparkStage]:
+        return self._stages
+
+    def cancel(self) -> None:
+        self._spark.interruptTag(self._tag)
+
+    def _hear(
+        self,
+        stages: Iterable[StageInfo] | None,
+        # What else Spark gives to a handler, by these names.
+        inflight_tasks: int,  # noqa: ARG002
+        operation_id: str | None,  # noqa: ARG002
+        done: bool,  # noqa: ARG002, FBT001
+    ) -> None:
+        # Handlers hear of every operation of the session, in the thread that runs it.
+        if threading.get_ident() == self._thread:
+            self._stages = [
+                SparkStage(
+                    stage_id=stage.stage_id, tasks=stage.num_tasks, done=stage.num_completed_tasks
+                )
+                for stage in stages or ()
+            ]
+
+
+def _jobs_of(session: PipelineSession, group: str) -> _Jobs:
+    context = session.classic_context
+    if context is None:
+        return _ConnectJobs(session.spark, group)
+    return _ClassicJobs(context, group)
+
+
+def _start(
+    spark: SparkSession, jobs: _Jobs, action: Callable[[], _Result], stage: str
+) -> Future[_Result]:
+    from pyspark import InheritableThread
+
+    future: Future[_Result] = Future()
+
+    def run() -> None:
+        try:
+            jobs.begin()
+            try:
+                result = action()
+            finally:
+                jobs.end()
+        except BaseException as error:  # noqa: BLE001 - the edge of a thread; the caller raises it
+            future.set_exception(error)
+        else:
+            future.set_result(result)
+
+    try:
+        InheritableThread(target=run, session=spark, name="omnigraph-stage", daemon=True).start()
+    except Exception as error:
+        # Before it starts, such a thread asks Spark for the properties that it inherits.
+        raise translate_spark_error(error, stage=stage) from error
+    return future
+
+
+def _stages_of(jobs: _Jobs) -> Sequence[SparkStage]:
+    try:
+        return jobs.stages()
+    except Exception as error:
+        # The action is told of a lost session too, and the caller by it.
+        if not is_session_lost(error):
+            raise
+        return ()
+
+
+def _cancel(jobs: _Jobs) -> None:
+    try:
+        jobs.cancel()
+    except Exception as error:
+        # With the session its jobs are gone.
+        if not is_session_lost(error):
+            raise
+
+
+def _cancelled(stage: str) -> Cancelled:
+    return Cancelled(f"the job was cancelled in stage {stage}; nothing was committed", stage=stage)

@@ -1,0 +1,181 @@
+"""The source of a load: what is read, what is refused, and what needs the other lane."""
+
+import io
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from omnigraph import Graph
+from omnigraph.api.load_source import LoadSource, read_content
+from omnigraph.errors import InvalidArgument, SourceError
+from omnigraph.settings import load_settings
+
+TEXT = b'{"type":"Person","data":{"name":"a"}}\n'
+
+
+def read(source: object, *, form: str | None = None, most_bytes: int = 1_000) -> object:
+    return read_content(
+        source,  # type: ignore[arg-type]  # wrong ones too
+        format=form,
+        engine="auto",
+        most_bytes=most_bytes,
+    )
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "a folder" / "people.jsonl"
+    path.parent.mkdir()
+    path.write_bytes(TEXT)
+    return path
+
+
+def test_a_file_is_named_by_a_text_a_path_or_an_address(file: Path) -> None:
+    for source in (file, str(file), f"file://{file}", file.as_uri()):
+        assert read(source) == TEXT
+        assert read(source, form="ndjson") == TEXT
+
+
+@pytest.mark.parametrize("source", [TEXT, bytearray(TEXT), memoryview(TEXT)])
+def test_bytes_are_the_input_itself(source: object) -> None:
+    assert read(source) == TEXT
+
+
+def test_a_binary_file_is_read_to_its_end_however_little_it_gives_at_once(file: Path) -> None:
+    class Slow(io.RawIOBase):
+        def __init__(self) -> None:
+            self._left = io.BytesIO(TEXT)
+
+        def read(self, size: int = -1, /) -> bytes:
+            return self._left.read(min(3, size))
+
+    assert read(Slow()) == TEXT
+    with file.open("rb") as opened:
+        opened.seek(1)
+        assert read(opened) == TEXT[1:]
+
+
+def test_a_stream_is_not_read_beyond_the_limit() -> None:
+    source = io.BytesIO(b"x" * 10_000)
+    with pytest.raises(InvalidArgument, match="in parts"):
+        read(source, most_bytes=100)
+    assert source.tell() == 101
+
+
+def test_a_text_file_is_refused(file: Path) -> None:
+    with file.open(encoding="utf-8") as opened, pytest.raises(InvalidArgument, match="binary mode"):
+        read(opened)
+    with pytest.raises(InvalidArgument, match="binary mode"):
+        read(io.StringIO("x"))
+
+
+def test_a_stream_that_cannot_be_read_is_an_error_of_the_source(file: Path) -> None:
+    with file.open("rb") as closed:
+        pass
+    with pytest.raises(SourceError, match="closed"):
+        read(closed)
+    with file.open("ab") as written, pytest.raises(SourceError):
+        read(written)
+
+
+def test_a_file_that_is_not_there_or_may_not_be_read_is_an_error_of_the_source(
+    tmp_path: Path,
+) -> None:
+    with pytest.raises(SourceError, match=r"there is no file .*nothing\.jsonl") as caught:
+        read(tmp_path / "nothing.jsonl")
+    assert caught.value.details["path"] == str(tmp_path / "nothing.jsonl")
+    loop = tmp_path / "loop"
+    loop.symlink_to(loop)
+    with pytest.raises(SourceError, match="cannot read"):
+        read(loop)
+    with pytest.raises(SourceError, match="cannot read"):
+        read("x" * 5_000)
+
+
+def test_the_text_of_an_input_is_no_path() -> None:
+    for source in (TEXT.decode(), "a\0b", Path("a\0b"), "{}\n{}"):
+        with pytest.raises(InvalidArgument, match="give NDJSON as bytes"):
+            read(source)
+
+
+def test_what_belongs_to_the_other_lane_says_so(tmp_path: Path) -> None:
+    (tmp_path / "p.parquet").write_bytes(b"PAR1")
+    for source in (
+        tmp_path,
+        str(tmp_path / "*.jsonl"),
+        str(tmp_path / "part-?.jsonl"),
+        tmp_path / "p.parquet",
+        tmp_path / "P.CSV",
+        tmp_path / "x.jsonl.gz",
+        "s3://bucket/people.jsonl",
+        "https://host/people.jsonl",
+    ):
+        with pytest.raises(InvalidArgument, match="Spark"):
+            read(source)
+    for form in ("csv", "parquet", "json", "orc", "table"):
+        with pytest.raises(InvalidArgument, match="Spark"):
+            read(TEXT, form=form)
+    with pytest.raises(InvalidArgument, match="Spark"):
+        read_content(TEXT, format=None, engine="spark", most_bytes=10)
+
+
+def test_a_name_with_the_signs_of_a_pattern_is_a_file_when_there_is_one(tmp_path: Path) -> None:
+    path = tmp_path / "part[1]*.jsonl"
+    path.write_bytes(TEXT)
+    assert read(path) == TEXT
+
+
+def test_a_format_that_is_given_wins_over_the_name(tmp_path: Path) -> None:
+    path = tmp_path / "people.csv"
+    path.write_bytes(TEXT)
+    assert read(path, form="ndjson") == TEXT
+
+
+def test_an_unknown_format_or_engine_is_refused() -> None:
+    with pytest.raises(SourceError, match="there is no format 'xml'; there are ndjson"):
+        read(TEXT, form="xml")
+    with pytest.raises(InvalidArgument, match="'auto', 'local' or 'spark'"):
+        read_content(TEXT, format=None, engine="gpu", most_bytes=10)
+
+
+@pytest.mark.parametrize("extra", [0, 1])
+def test_more_than_the_limit_is_refused_whatever_the_source(file: Path, extra: int) -> None:
+    sources: list[LoadSource] = [file, TEXT, io.BytesIO(TEXT)]
+    for source in sources:
+        if extra:
+            with pytest.raises(InvalidArgument, match="OMNIGRAPH_SPARK_MIN_INPUT_BYTES") as caught:
+                read(source, most_bytes=len(TEXT) - extra)
+            assert caught.value.details["limit"] == len(TEXT) - extra
+        else:
+            assert read(source, most_bytes=len(TEXT)) == TEXT
+
+
+@pytest.mark.parametrize("source", [None, 3, [TEXT], pa.table({"name": ["a"]}), object()])
+def test_what_is_no_source_is_refused(source: object) -> None:
+    with pytest.raises(InvalidArgument, match="a source is a path"):
+        read(source)
+
+
+def test_a_mapping_gives_tables_by_type(file: Path) -> None:
+    table = pa.table({"name": ["a"]})
+    found = read({"Person": table.to_reader()})
+    assert isinstance(found, dict)
+    assert found["Person"].equals(table)
+    for bad in ({"name": ["a"]}, None, str(file), [1], TEXT):
+        with pytest.raises(InvalidArgument, match="rows of Person come as Arrow"):
+            read({"Person": bad})
+
+
+def test_the_limit_of_a_load_is_that_of_the_settings(tmp_path: Path) -> None:
+    settings = load_settings(
+        {
+            "OMNIGRAPH_DURABILITY": "process",
+            "OMNIGRAPH_SPARK_MIN_INPUT_BYTES": str(len(TEXT)),
+        }
+    )
+    schema = "node Person { name: String @key }"
+    with Graph.init(tmp_path / "g", schema=schema, settings=settings) as graph:
+        assert graph.load(TEXT, mode="append").commit is not None
+        with pytest.raises(InvalidArgument, match="in parts"):
+            graph.load(TEXT + b" ", mode="merge")

@@ -1,0 +1,366 @@
+"""Which addresses outside the graph a blob may hold, on every way to write one."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from tests.unit.graph.graphs import quick
+
+from omnigraph import Graph
+from omnigraph.errors import (
+    ExternalBlobDenied,
+    ExternalBlobSource,
+    InvalidArgument,
+    ResourceLimit,
+)
+from omnigraph.graph.external_blobs import ExternalBlobs, allow_external_blobs, shown_address
+from omnigraph.limits import MAX_EXTERNAL_BLOB_CELLS, MAX_EXTERNAL_BLOB_URI_BYTES
+from omnigraph.settings import StorageSettings
+from omnigraph.storage.external_objects import ExternalObjects
+
+SCHEMA = "node File { name: String @key  rank: I32?  content: Blob?  other: Blob? }"
+INSERT = "query m($n: String, $c: Blob) { insert File { name: $n, content: $c } }"
+STORED = pa.struct([pa.field("data", pa.large_binary()), pa.field("uri", pa.string())])
+
+
+def allowed(*bases: str) -> ExternalBlobs:
+    return allow_external_blobs(bases, StorageSettings())
+
+
+def refusal(policy: ExternalBlobs, uri: str) -> str:
+    with pytest.raises(ExternalBlobDenied) as caught:
+        policy.require(uri, type_name="File", name="content")
+    return str(caught.value.details["reason"])
+
+
+# --- bases ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("base", "uri"),
+    [
+        ("s3://assets/images", "s3://assets/images/a.png"),
+        ("s3://assets/images/", "s3://assets/images/2024/a.png"),
+        ("s3://assets", "s3://assets/a.png"),
+        ("s3://assets/", "s3://assets/a%20b.png"),
+        ("S3://assets/images", "s3://assets/images/ä.png"),
+        ("s3://assets/im%61ges", "s3://assets/images/a.png"),
+        ("s3://assets/one.bin", "s3://assets/one.bin"),
+        ("s3://assets/x", "s3://assets/x/100%.txt"),
+        ("file:///data", "file:///data/a"),
+        ("file://localhost/data", "file:///data/a"),
+        ("file:///data", "FILE://localhost/data/b c"),
+    ],
+)
+def test_an_address_below_a_base_is_allowed(base: str, uri: str) -> None:
+    allowed("s3://elsewhere", base).require(uri, type_name="File", name="content")
+
+
+@pytest.mark.parametrize(
+    "uri",
+    [
+        "s3://assets/imagesX/a.png",
+        "s3://assets/image",
+        "s3://assets",
+        "s3://Assets/images/a.png",
+        "s3://assets.evil/images/a.png",
+        "file:///assets/images/a.png",
+    ],
+)
+def test_an_address_beside_a_base_is_denied(uri: str) -> None:
+    refusal(allowed("s3://assets/images"), uri)
+
+
+@pytest.mark.parametrize(
+    "uri",
+    [
+        "file:///data/../etc/passwd",
+        "file:///data/./a",
+        "file:///data/%2e%2e/etc/passwd",
+        "file:///data/%2E./etc/passwd",
+        "file:///data/%252e%252e/etc/passwd",
+        "file:///data/%25252e%25252e/etc/passwd",
+        "file:///data/..%2fetc",
+        "file:///data/a%2Fb",
+        "file:///data/..\\etc",
+        "file:///data/%5c..",
+        "file:///data/.\t./etc",
+        "file:///data/%00",
+        "file:///data/%0a",
+        "file:///data/%ff",
+        "file:///data//a",
+        "file:///data/",
+        " file:///data/a",
+        "file:///data/a\n",
+        "file:///data/a?version=1",
+        "file:///data/a#part",
+        "file://host/data/a",
+        "file://user:secret@localhost/data/a",
+        "/data/a",
+        "data/a",
+        "",
+        "http://data/a",
+        "gs://data/a",
+        "memory://data/a",
+        "s3:///data/a",
+        "s3://data:80/a",
+        "s3://da%74a/a",
+        "BASE64:AAAA",
+    ],
+)
+def test_an_address_that_can_be_read_in_two_ways_is_denied(uri: str) -> None:
+    refusal(allowed("file:///data", "s3://data"), uri)
+
+
+def test_without_bases_every_address_is_denied() -> None:
+    assert "opened without a base" in refusal(allowed(), "s3://assets/a.png")
+
+
+def test_a_refusal_shows_no_credentials() -> None:
+    with pytest.raises(ExternalBlobDenied) as caught:
+        allowed("s3://assets").require(
+            "s3://key:secret@assets/a?X-Amz-Signature=abc", type_name="File", name="content"
+        )
+    assert caught.value.details["uri"] == "s3://assets/a"
+    assert "secret" not in caught.value.message
+    assert "abc" not in caught.value.message
+    assert caught.value.details["property"] == "content"
+    assert len(shown_address("s3://a/" + "x" * 1_000)) == 200
+
+
+@pytest.mark.parametrize(
+    "base",
+    [
+        "",
+        "/data",
+        "data",
+        "file:///",
+        "file://host/data",
+        "file:///data/..",
+        "file:///data/%2e%2e/x",
+        "s3://",
+        "s3:///x",
+        "s3://key@assets",
+        "s3://assets?x=1",
+        "s3://assets#x",
+        "https://assets.example/images",
+    ],
+)
+def test_a_base_that_names_no_place_is_refused(base: str, tmp_path: Path) -> None:
+    with pytest.raises(InvalidArgument, match="cannot be a base") as caught:
+        Graph.init(tmp_path / "g", schema=SCHEMA, external_blobs=[base])
+    assert caught.value.details["argument"] == "external_blobs"
+    assert not (tmp_path / "g").exists()
+
+
+@pytest.mark.parametrize("bases", ["s3://assets", [Path("/data")]])
+def test_bases_are_a_list_of_texts(bases: list[str], tmp_path: Path) -> None:
+    with pytest.raises(InvalidArgument, match="list of addresses"):
+        Graph.open(tmp_path / "g", external_blobs=bases)
+
+
+# --- writes -----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def outside(tmp_path: Path) -> Path:
+    folder = tmp_path / "outside"
+    folder.mkdir()
+    (folder / "a.bin").write_bytes(b"outside")
+    return folder
+
+
+@pytest.fixture
+def graph(tmp_path: Path, outside: Path) -> Graph:
+    return Graph.init(
+        tmp_path / "g", schema=SCHEMA, external_blobs=[outside.as_uri()], settings=quick()
+    )
+
+
+def mutate(graph: Graph, uri: str) -> None:
+    graph.mutate(INSERT, params={"n": "x", "c": uri})
+
+
+def append(graph: Graph, uri: str) -> None:
+    with graph.write() as writer:
+        cell = pa.array([{"data": None, "uri": uri}], STORED)
+        writer.append("File", pa.table({"name": ["x"], "content": cell}))
+        writer.commit()
+
+
+def load(graph: Graph, uri: str) -> None:
+    line = f'{{"type":"File","data":{{"name":"x","content":"{uri}"}}}}'
+    graph.load(line.encode(), mode="append")
+
+
+WAYS = pytest.mark.parametrize("write", [mutate, append, load])
+Write = Callable[[Graph, str], None]
+
+
+@WAYS
+def test_an_allowed_address_is_stored_and_never_read(
+    graph: Graph, outside: Path, write: Write
+) -> None:
+    uri = (outside / "a.bin").as_uri()
+    write(graph, uri)
+    (outside / "a.bin").unlink()
+    found = graph.blob("node", "File", "x", "content")
+    assert (found.uri, found.length, found.etag) == (uri, None, None)
+    with pytest.raises(InvalidArgument) as caught:
+        found.read()
+    assert caught.value.details["uri"] == uri
+
+
+@WAYS
+def test_an_address_outside_the_bases_is_refused_and_nothing_is_written(
+    graph: Graph, outside: Path, write: Write
+) -> None:
+    head = graph.snapshot().graph_commit_id
+    with pytest.raises(ExternalBlobDenied) as caught:
+        write(graph, f"{outside.as_uri()}X/a.bin")
+    assert (caught.value.details["type"], caught.value.details["property"]) == ("File", "content")
+    assert graph.snapshot().graph_commit_id == head
+
+
+@WAYS
+@pytest.mark.parametrize("name", ["missing.bin", "folder"])
+def test_an_address_of_nothing_is_refused_and_nothing_is_written(
+    graph: Graph, outside: Path, write: Write, name: str
+) -> None:
+    (outside / "folder").mkdir()
+    head = graph.snapshot().graph_commit_id
+    with pytest.raises(ExternalBlobSource) as caught:
+        write(graph, (outside / name).as_uri())
+    assert caught.value.details == {
+        "uri": (outside / name).as_uri(),
+        "reason": "there is no such object",
+    }
+    assert graph.snapshot().graph_commit_id == head
+
+
+@WAYS
+def test_a_graph_allows_no_address_by_default(tmp_path: Path, graph: Graph, write: Write) -> None:
+    other = Graph.open(tmp_path / "g", settings=quick())
+    with other, pytest.raises(ExternalBlobDenied):
+        write(other, (tmp_path / "outside" / "a.bin").as_uri())
+    assert graph.snapshot().count("File") == 0
+
+
+def test_another_actor_writes_under_the_same_bases(graph: Graph, outside: Path) -> None:
+    mutate(graph.as_actor("ann"), (outside / "a.bin").as_uri())
+    assert graph.blob("node", "File", "x", "content").uri is not None
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may look into every folder")
+def test_an_address_that_may_not_be_looked_at_is_refused(graph: Graph, outside: Path) -> None:
+    closed = outside / "closed"
+    closed.mkdir(mode=0)
+    with pytest.raises(ExternalBlobSource, match="credentials"):
+        mutate(graph, (closed / "a.bin").as_uri())
+
+
+def test_bytes_and_addresses_mix_in_one_mutation(graph: Graph, outside: Path) -> None:
+    uri = (outside / "a.bin").as_uri()
+    graph.mutate(
+        'query m() { insert File { name: "a", content: "base64:YQ==", rank: 1 }'
+        f' insert File {{ name: "b", content: "{uri}", rank: 2 }}'
+        ' insert File { name: "c", rank: 3 } }'
+    )
+    graph.mutate(
+        'query m($u: Blob) { insert File { name: "d", content: "base64:ZA==", rank: 4 }'
+        " update File set { other: $u } where rank > 1"
+        " update File set { rank: 9 } where rank > 0 }",
+        params={"u": uri},
+    )
+    assert b"".join(graph.export()).decode().splitlines() == [
+        '{"type":"File","data":{"id":"a","name":"a","rank":9,"content":"base64:YQ==",'
+        '"other":null}}',
+        f'{{"type":"File","data":{{"id":"b","name":"b","rank":9,"content":"{uri}",'
+        f'"other":"{uri}"}}}}',
+        f'{{"type":"File","data":{{"id":"c","name":"c","rank":9,"content":null,"other":"{uri}"}}}}',
+        '{"type":"File","data":{"id":"d","name":"d","rank":9,"content":"base64:ZA==",'
+        f'"other":"{uri}"}}}}',
+    ]
+
+
+def test_parts_of_one_write_may_hold_bytes_and_addresses(graph: Graph, outside: Path) -> None:
+    uri = (outside / "a.bin").as_uri()
+    with graph.write() as writer:
+        writer.append("File", pa.table({"name": ["a"], "content": pa.array([b"a"])}))
+        cell = pa.array([{"data": None, "uri": uri}], STORED)
+        writer.append("File", pa.table({"name": ["b"], "content": cell}))
+        writer.append("File", pa.table({"name": ["c"]}))
+        writer.commit()
+    assert graph.blob("node", "File", "a", "content").read() == b"a"
+    assert graph.blob("node", "File", "b", "content").uri == uri
+
+
+# --- limits and probes ------------------------------------------------------------------------
+
+
+def test_an_address_has_a_longest_length(graph: Graph) -> None:
+    with pytest.raises(ResourceLimit) as caught:
+        mutate(graph, "s3://assets/" + "ä" * MAX_EXTERNAL_BLOB_URI_BYTES)
+    assert caught.value.details == {
+        "resource": "external Blob URI bytes",
+        "limit": MAX_EXTERNAL_BLOB_URI_BYTES,
+        "actual": 2 * MAX_EXTERNAL_BLOB_URI_BYTES + len("s3://assets/"),
+    }
+
+
+def test_a_write_refers_to_so_many_cells_and_not_more(graph: Graph, outside: Path) -> None:
+    uri = (outside / "a.bin").as_uri()
+    rows = MAX_EXTERNAL_BLOB_CELLS + 1
+    cells = pa.array([{"data": None, "uri": uri}] * rows, STORED)
+    names = [f"n{number}" for number in range(rows)]
+    with graph.write() as writer, pytest.raises(ResourceLimit) as caught:
+        writer.append("File", pa.table({"name": names, "content": cells}))
+    assert caught.value.details["resource"] == "external Blob reference cells"
+    with graph.write() as writer:
+        writer.append("File", pa.table({"name": names, "content": cells}).slice(0, rows - 1))
+        writer.commit()
+    assert graph.snapshot().count("File") == MAX_EXTERNAL_BLOB_CELLS
+
+
+class Counting(ExternalObjects):
+    """Remembers what it was asked for."""
+
+    __slots__ = ("asked",)
+
+    def __init__(self) -> None:
+        super().__init__(StorageSettings())
+        self.asked: list[str] = []
+
+    def file_size(self, path: str) -> int:
+        self.asked.append(path)
+        return super().file_size(path)
+
+
+def test_distinct_addresses_are_probed_once(graph: Graph, outside: Path) -> None:
+    objects = Counting()
+    graph._engine.external_blobs = ExternalBlobs(allowed(outside.as_uri()).bases, objects)
+    files = [outside / f"{number}.bin" for number in range(20)]
+    for file in files:
+        file.write_bytes(b"x")
+    cells = pa.array([{"data": None, "uri": file.as_uri()} for file in files * 3], STORED)
+    with graph.write() as writer:
+        names = [f"n{number}" for number in range(60)]
+        writer.append("File", pa.table({"name": names, "content": cells}))
+        writer.commit()
+    assert sorted(objects.asked) == sorted(map(str, files))
+
+
+def test_nothing_is_probed_for_a_write_that_breaks_a_rule(graph: Graph, outside: Path) -> None:
+    objects = Counting()
+    graph._engine.external_blobs = ExternalBlobs(allowed(outside.as_uri()).bases, objects)
+    mutate(graph, (outside / "a.bin").as_uri())
+    assert objects.asked == [str(outside / "a.bin")]
+    objects.asked.clear()
+    with graph.write() as writer:
+        cell = pa.array([{"data": None, "uri": (outside / "a.bin").as_uri()}], STORED)
+        writer.append("File", pa.table({"name": ["x"], "content": cell}))
+        with pytest.raises(Exception, match="exists already"):
+            writer.commit()
+    assert objects.asked == []
