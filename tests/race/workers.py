@@ -27,6 +27,7 @@ DEADLY = ("mutation", "publish", "recovery", "lease", "fork")
 
 TYPED_LOSSES = {
     "branch_busy",
+    "deadline_exceeded",
     "fenced",
     "recovery_required",
     "read_set_conflict",
