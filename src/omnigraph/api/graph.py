@@ -7,6 +7,7 @@ leases and caches and is safe twice.
 from __future__ import annotations
 
 from importlib.metadata import version
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Self
 
 from omnigraph.api.arguments import (
@@ -16,7 +17,12 @@ from omnigraph.api.arguments import (
     require_query,
     schema_text,
 )
-from omnigraph.api.load_source import checked_mode, read_content, require_no_rejects
+from omnigraph.api.load_source import (
+    checked_mode,
+    choose_lane,
+    read_content,
+    require_no_rejects,
+)
 from omnigraph.api.parts import GraphBranches, GraphCommits, GraphMaintenance, GraphSchema
 from omnigraph.clock import SystemClock
 from omnigraph.engine.engine import Engine, QueryRequest
@@ -43,18 +49,18 @@ from omnigraph.storage.location import parse_location
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
-    from pathlib import Path
     from types import TracebackType
 
     import pyarrow as pa
 
     from omnigraph.api.load_source import LoadSource
     from omnigraph.embedding import Embedder
-    from omnigraph.engine.loads import Progress as LoadProgress
     from omnigraph.engine.plan import Plan
+    from omnigraph.graph.indices import Progress
     from omnigraph.graph.job_report import JobReport
     from omnigraph.graph.mutation_result import MutationResult
     from omnigraph.graph.result import QueryResult
+    from omnigraph.pipeline.pipeline import Pipeline, Spark
     from omnigraph.storage.graph_storage import GraphStorage
 
 
@@ -367,26 +373,28 @@ class Graph:
         dry_run: bool = False,
         if_commit: str | None = None,
         idempotency_key: str | None = None,
-        progress: LoadProgress | None = None,
+        progress: Progress | None = None,
     ) -> JobReport:
         """Load nodes and edges as one commit: all of them or nothing.
 
         Args:
-            source: the path of an NDJSON file, its bytes, an open binary file, or a mapping of type
-                names to Arrow data (edges with `src` and `dst`).
+            source: the path of an NDJSON file, a folder, a pattern of files or an `s3://` address;
+                NDJSON bytes or an open binary file; or a mapping of type names to Arrow data (edges
+                with `src` and `dst`).
             mode: `append` (rows must be new), `merge` (replace rows of the same id) or `overwrite`
                 (replace all rows of each type of the input).
             branch: where to write.
             from_: fork the branch from this one if it does not exist.
             format: `ndjson`, the default.
-            engine: the lane; `auto` as the settings say. Spark is not in this version.
+            engine: `local` (in this process), `spark`, or `auto`: Spark for what is not one file of
+                moderate size, unless the settings say otherwise.
             on_error: what bad rows do; `quarantine` is not in this version.
             rejects: where bad rows are written; not in this version.
             embed: fill nullable `@embed` vectors too, not only the required ones.
             dry_run: check everything and report, write nothing.
             if_commit: write only while this commit is the head of the branch.
             idempotency_key: the same key again gives the first receipt and writes nothing.
-            progress: told the name of each stage as it begins.
+            progress: told the stage, and on Spark the tasks that are done and their number.
 
         Raises:
             SourceError: the input is missing or cannot be read.
@@ -399,14 +407,28 @@ class Graph:
         require_no_rejects(on_error, rejects)
         known_mode = checked_mode(mode)
         key = checked_key(idempotency_key)
-        content = read_content(
+        lane = choose_lane(
             source,
             format=format,
             engine=self._settings.spark.engine if engine == "auto" else engine,
             most_bytes=self._settings.spark.min_input_bytes,
         )
+        if lane == "spark" and isinstance(source, str | Path):
+            with self.pipeline() as pipeline:
+                return pipeline.load(
+                    source,
+                    mode=known_mode.value,
+                    branch=branch,
+                    from_=from_,
+                    format=format,
+                    embed=embed,
+                    dry_run=dry_run,
+                    if_commit=if_commit,
+                    idempotency_key=key,
+                    progress=progress,
+                )
         request = LoadRequest(
-            content=content,
+            content=read_content(source, most_bytes=self._settings.spark.min_input_bytes),
             mode=known_mode,
             branch=BranchName(branch),
             from_=from_,
@@ -416,8 +438,32 @@ class Graph:
             idempotency_key=key,
             concurrency=self._settings.client.load_concurrency,
         )
+        told = progress or (lambda *_: None)
         return self._engine.load(
-            self._graph, request, dry_run=dry_run, progress=progress or (lambda _: None)
+            self._graph, request, dry_run=dry_run, progress=lambda stage: told(stage, 0, 0)
+        )
+
+    def pipeline(self, spark: Spark | None = None, *, shared_filesystem: bool = False) -> Pipeline:
+        """Jobs on Spark; the first call that imports PySpark.
+
+        Args:
+            spark: the session to use; without it the active one, else one that is started from the
+                settings and stopped when the pipeline is closed.
+            shared_filesystem: every executor sees the path of the graph, although it is local.
+
+        Raises:
+            SparkNotInstalled: PySpark or Java 17 is missing.
+            SparkUnavailable: Spark did not start, or its endpoint does not answer.
+        """
+        from omnigraph.pipeline.pipeline import Pipeline
+
+        return Pipeline(
+            self._graph,
+            self._settings,
+            actor_id=self._actor,
+            external=self._engine.external_blobs,
+            spark=spark,
+            shared_filesystem=shared_filesystem,
         )
 
     def write(self, branch: str = MAIN_BRANCH, *, if_commit: str | None = None) -> Writer:

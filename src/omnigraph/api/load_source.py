@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, Final, TypeAlias
+from typing import TYPE_CHECKING, BinaryIO, Final, Literal, TypeAlias
 from urllib.parse import unquote
 
 from omnigraph.errors import InvalidArgument, SourceError
@@ -21,16 +21,14 @@ if TYPE_CHECKING:
 
 LoadSource: TypeAlias = "str | Path | bytes | BinaryIO | Mapping[str, ArrowRows]"
 
-_TABULAR: Final = {
+_OTHER_FILES: Final = {
     ".parquet": "parquet",
     ".csv": "csv",
     ".tsv": "csv",
     ".orc": "orc",
     ".avro": "avro",
-    ".gz": "compressed",
-    ".zst": "compressed",
-    ".bz2": "compressed",
 }
+_COMPRESSED: Final = (".gz", ".gzip", ".zst", ".bz2", ".xz")
 _FORMATS: Final = ("ndjson", "json", "csv", "parquet", "orc", "table")
 _ENGINES: Final = ("auto", "local", "spark")
 
@@ -52,7 +50,7 @@ def checked_mode(mode: str) -> LoadMode:
 
 
 def require_no_rejects(on_error: str, rejects: str | None) -> None:
-    """Refuse what only the pipeline can do with bad rows.
+    """Refuse what no lane can do with bad rows yet.
 
     Raises:
         InvalidArgument: it is asked for.
@@ -69,22 +67,53 @@ def require_no_rejects(on_error: str, rejects: str | None) -> None:
         )
 
 
-def read_content(
+def choose_lane(
     source: LoadSource, *, format: str | None, engine: str, most_bytes: int
-) -> LoadContent:
+) -> Literal["local", "spark"]:
+    """Where a load runs: one NDJSON input of moderate size here, all else on Spark.
+
+    Raises:
+        InvalidArgument: the engine that is asked for cannot take the source.
+        SourceError: there is no such format, or none that this version reads.
+    """
+    _require_known(format, engine)
+    if not isinstance(source, str | Path):
+        if engine == "spark":
+            raise InvalidArgument(
+                "Spark reads files: give a path, a folder, a pattern or an address as the source",
+                argument="source",
+            )
+        if format not in (None, "ndjson"):
+            raise InvalidArgument(
+                f"the format {format!r} is one of files; rows in memory come as NDJSON bytes or as"
+                " Arrow data",
+                argument="format",
+            )
+        return "local"
+    _require_lines(source, format)
+    why = _why_spark(source, most_bytes=most_bytes)
+    if engine == "spark" or (why is not None and engine == "auto"):
+        return "spark"
+    if why is not None:
+        raise InvalidArgument(
+            f"{why} needs Spark; leave the engine out, or give 'spark'", argument="engine"
+        )
+    return "local"
+
+
+def read_content(source: LoadSource, *, most_bytes: int) -> LoadContent:
     """The input of an in-process load, read completely.
 
     Raises:
-        InvalidArgument: it is no source, or it needs the lane that was not asked for.
+        InvalidArgument: it is no source, or it is too large.
         SourceError: it is missing or cannot be read.
     """
-    _require_known(format, engine)
     if isinstance(source, Mapping):
         return {str(name): arrow_table(str(name), rows) for name, rows in source.items()}
     if isinstance(source, bytes | bytearray | memoryview):
         return _within(bytes(source), "the input", most_bytes)
     if isinstance(source, str | Path):
-        return _read_file(source, format=format, most_bytes=most_bytes)
+        return _read_file(local_path(source), most_bytes)
     if hasattr(source, "read"):
         # One byte more than is taken tells whether there is more.
         return _within(_read_stream(source, most_bytes + 1), "the stream", most_bytes)
@@ -93,6 +122,23 @@ def read_content(
         f" Arrow data, not {type(source).__name__}",
         argument="source",
     )
+
+
+def local_path(source: str | Path) -> Path:
+    """The path that a text or a `file://` address names.
+
+    Raises:
+        InvalidArgument: it is no path.
+    """
+    text = str(source)
+    if "\0" in text or (isinstance(source, str) and "\n" in text):
+        raise InvalidArgument(
+            "a text is the path of a file and this one is none; give NDJSON as bytes",
+            argument="source",
+        )
+    if isinstance(source, str) and text.startswith("file://"):
+        text = unquote(text.removeprefix("file://"))
+    return Path(text)
 
 
 def _require_known(format: str | None, engine: str) -> None:
@@ -104,40 +150,51 @@ def _require_known(format: str | None, engine: str) -> None:
         raise InvalidArgument(
             f"engine is 'auto', 'local' or 'spark', not {engine!r}", argument="engine"
         )
-    if engine == "spark":
-        raise _needs_spark("the engine 'spark'")
-    if format not in (None, "ndjson"):
-        raise _needs_spark(f"the format {format!r}")
 
 
-def _read_file(source: str | Path, *, format: str | None, most_bytes: int) -> bytes:
-    text = str(source)
-    if "\0" in text or (isinstance(source, str) and "\n" in text):
-        raise InvalidArgument(
-            "a text is the path of a file and this one is none; give NDJSON as bytes",
-            argument="source",
+def _require_lines(source: str | Path, format: str | None) -> None:
+    kind = _OTHER_FILES.get(Path(str(source)).suffix.lower()) if format is None else format
+    if kind not in (None, "ndjson"):
+        raise SourceError(
+            f"{source} is read as {kind}, which is not in this version; give files of JSON lines,"
+            " or the format 'ndjson' if it is one of them",
+            format=kind,
         )
-    if isinstance(source, str) and "://" in text:
-        if not text.startswith("file://"):
-            raise _needs_spark("an address")
-        text = unquote(text.removeprefix("file://"))
-    path = Path(text)
-    kind = _TABULAR.get(path.suffix.lower())
-    if format is None and kind is not None:
-        raise _needs_spark(f"a {kind} file")
+
+
+def _why_spark(source: str | Path, *, most_bytes: int) -> str | None:
+    """What of a path needs Spark; `None` for one NDJSON file of moderate size, or none at all."""
+    text = str(source)
+    if isinstance(source, str) and "://" in text and not text.startswith("file://"):
+        return "an address"
+    path = local_path(source)
+    if path.suffix.lower() in _COMPRESSED:
+        return "a compressed file"
     try:
         if path.is_dir():
-            raise _needs_spark("a folder")
-        if not path.exists() and any(sign in text for sign in "*?["):
-            raise _needs_spark("a pattern of file names")
+            return "a folder"
+        if not path.exists():
+            return "a pattern of file names" if any(sign in text for sign in "*?[") else None
         size_bytes = path.stat().st_size
-        if size_bytes > most_bytes:
-            raise _too_large(f"{path} has {size_bytes:,} bytes", most_bytes)
-        return _within(path.read_bytes(), str(path), most_bytes)
-    except FileNotFoundError as error:
-        raise SourceError(f"there is no file {path}", path=str(path)) from error
     except OSError as error:
         raise SourceError(f"cannot read {path}: {error.strerror or error}", path=text) from error
+    if size_bytes > most_bytes:
+        return f"a file of {size_bytes:,} bytes (more than {most_bytes:,})"
+    return None
+
+
+def _read_file(path: Path, most_bytes: int) -> bytes:
+    try:
+        return _within(path.read_bytes(), str(path), most_bytes)
+    except FileNotFoundError as error:
+        raise SourceError(
+            f"there is no file {path}; check the path, and the folder that it starts from",
+            path=str(path),
+        ) from error
+    except OSError as error:
+        raise SourceError(
+            f"cannot read {path}: {error.strerror or error}", path=str(path)
+        ) from error
 
 
 def _read_stream(source: BinaryIO, size: int) -> bytes:
@@ -167,15 +224,8 @@ def _within(content: bytes, what: str, most_bytes: int) -> bytes:
 
 def _too_large(what: str, most_bytes: int) -> InvalidArgument:
     return InvalidArgument(
-        f"{what}; a load in this process takes {most_bytes:,} (OMNIGRAPH_SPARK_MIN_INPUT_BYTES)"
-        " and larger ones need Spark, which is not in this version: load it in parts",
+        f"{what}; a load in this process takes {most_bytes:,} (OMNIGRAPH_SPARK_MIN_INPUT_BYTES) and"
+        " larger ones run on Spark, which reads files: write it to a file and give its path",
         argument="source",
         limit=most_bytes,
-    )
-
-
-def _needs_spark(what: str) -> InvalidArgument:
-    return InvalidArgument(
-        f"{what} needs Spark, which is not in this version; give one NDJSON file",
-        argument="engine",
     )

@@ -8,8 +8,14 @@ import typer
 
 from omnigraph.cli import exit_codes
 from omnigraph.cli.options import JsonOption, UriArgument
-from omnigraph.cli.query_input import EngineOption
 from omnigraph.cli.session import begin_command, name_of
+from omnigraph.cli.spark_options import (
+    ConfOption,
+    LaneOption,
+    MasterOption,
+    RemoteOption,
+    with_spark,
+)
 from omnigraph.errors import InvalidArgument, UsageError
 from omnigraph.graph.job_report import LoadMode
 from omnigraph.settings import Engine
@@ -18,7 +24,7 @@ if TYPE_CHECKING:
     from omnigraph.cli.addressing import Target
     from omnigraph.graph.job_report import JobReport, TableReport
 
-_HELP: Final = """Load nodes and edges from a file of JSON lines, as one commit.
+_HELP: Final = """Load nodes and edges from files of JSON lines, as one commit.
 
 \b
 Example:
@@ -26,7 +32,8 @@ Example:
 
 All lines are loaded or none: one bad line refuses the load, and every bad line is reported with its
 number. Exits with 6 if lines are bad, with 1 if append meets a row that exists, and with 4 if the
-condition of --if-commit does not hold.
+condition of --if-commit does not hold. One file of moderate size is loaded in this process; larger
+ones, folders, patterns and addresses on Spark.
 """
 _INGEST_HELP: Final = """Load a file, by default into rows that may exist, on a branch that may not.
 
@@ -37,6 +44,7 @@ Example:
 A deprecated form of 'omnigraph load' with --mode merge and --from main.
 """
 _STAGES: Final = {
+    "handshake": "asking Spark",
     "intake": "reading the input",
     "check": "checking every rule",
     "stage": "writing the tables",
@@ -51,7 +59,7 @@ _DataOption = Annotated[
     typer.Option(
         metavar="PATH",
         show_default=False,
-        help="The file: one node or edge to a line; - is standard input.",
+        help="A file, a folder or a pattern: one node or edge to a line; - is standard input.",
     ),
 ]
 _BranchOption = Annotated[str, typer.Option(metavar="NAME", help="The branch to write.")]
@@ -84,9 +92,12 @@ def load(
     ] = None,
     form: Annotated[
         str | None,
-        typer.Option("--format", metavar="ndjson", help="The format; others need Spark."),
+        typer.Option("--format", metavar="ndjson", help="The format, whatever the name says."),
     ] = None,
-    engine: EngineOption = None,
+    engine: LaneOption = None,
+    spark_master: MasterOption = None,
+    spark_remote: RemoteOption = None,
+    spark_conf: ConfOption = None,
     embed: Annotated[
         bool,
         typer.Option("--embed", help="Fill @embed vectors that may be null too."),
@@ -118,6 +129,9 @@ def load(
             from_=from_,
             form=form,
             engine=engine,
+            spark_master=spark_master,
+            spark_remote=spark_remote,
+            spark_conf=spark_conf,
             embed=embed,
             if_commit=if_commit,
             idempotency_key=idempotency_key,
@@ -157,6 +171,9 @@ class _LoadOptions:
     from_: str | None
     form: str | None = None
     engine: Engine | None = None
+    spark_master: str | None = None
+    spark_remote: str | None = None
+    spark_conf: list[str] | None = None
     embed: bool = False
     if_commit: str | None = None
     idempotency_key: str | None = None
@@ -179,21 +196,6 @@ class _LoadOptions:
             raise InvalidArgument("--data -: standard input is closed; name a file")
         return sys.stdin.buffer
 
-    def lane(self, target: "Target") -> Engine:
-        """The engine that is asked for.
-
-        Raises:
-            InvalidArgument: the environment asks for one that this version does not have.
-        """
-        configured = target.settings.spark.engine
-        if self.engine is None and configured is Engine.SPARK:
-            raise InvalidArgument(
-                "OMNIGRAPH_ENGINE is 'spark', and loads cannot run on Spark in this version; "
-                "give --engine local",
-                argument="engine",
-            )
-        return configured if self.engine is None else self.engine
-
 
 def _run(context: typer.Context, options: _LoadOptions) -> int:
     session = begin_command(context)
@@ -203,25 +205,32 @@ def _run(context: typer.Context, options: _LoadOptions) -> int:
     from omnigraph.cli.consent import require_consent
     from omnigraph.cli.progress import ProgressLine
 
-    target = find_write_target(session, options.uri)
+    target = with_spark(
+        find_write_target(session, options.uri),
+        engine=options.engine,
+        master=options.spark_master,
+        remote=options.spark_remote,
+        conf=options.spark_conf,
+    )
     announce_write(session, name_of(context), target)
     if options.mode is LoadMode.OVERWRITE and not options.dry_run:
         require_consent(session, target, "replacing all rows of each type in the file")
-    lane = options.lane(target)
     session.is_repeatable = options.idempotency_key is not None
-    with ProgressLine(session.output, _STAGES) as line, target.open(writes=True) as graph:
+    with (
+        ProgressLine(session.output, _STAGES, unit="tasks") as line,
+        target.open(writes=True) as graph,
+    ):
         report = graph.load(
             options.source(),
             mode=options.mode.value,
             branch=options.branch,
             from_=options.from_,
             format=options.form,
-            engine=lane.value,
             embed=options.embed,
             dry_run=options.dry_run,
             if_commit=options.if_commit,
             idempotency_key=options.idempotency_key,
-            progress=line.enter,
+            progress=line.follow,
         )
     session.output.announce(f"engine {report.engine}: {_why(report, options, target)}")
     if options.as_json:
@@ -240,8 +249,10 @@ def _why(report: "JobReport", options: _LoadOptions, target: "Target") -> str:
         return f"OMNIGRAPH_ENGINE is {target.settings.spark.engine.value}"
     if report.already_loaded:
         return "nothing was loaded again"
-    size_bytes = sum(stage.bytes for stage in report.stages)
     most = target.settings.spark.min_input_bytes
+    if report.engine == Engine.SPARK.value:
+        return f"not one file of JSON lines with at most {most:,} bytes"
+    size_bytes = sum(stage.bytes for stage in report.stages)
     return f"one input of {size_bytes:,} bytes; up to {most:,} are loaded in this process"
 
 

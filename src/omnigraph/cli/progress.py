@@ -68,6 +68,13 @@ class ProgressLine:
         """A stage begins that nobody counts."""
         self._update(self._stages.get(stage, stage))
 
+    def follow(self, stage: str, done: int, total: int) -> None:
+        """A stage that may or may not tell how much of it is done."""
+        if total:
+            self.tell(stage, done, total)
+        else:
+            self.enter(stage)
+
     def tell(self, stage: str, done: int, total: int) -> None:
         """How much of a stage is done."""
         self._update(f"{self._stages.get(stage, stage)}: {done} of {total} {self._unit}")

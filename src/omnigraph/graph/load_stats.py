@@ -31,4 +31,4 @@ def committed_tables(stats: Mapping[str, Mapping[str, Mapping[str, int]]]) -> li
         )
         for table, read in load.get("read", {}).items()
     ]
-    return sorted(found, key=lambda each: (each.table.startswith("edge:"), each.table))
+    return sorted(found, key=lambda each: each.order)

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from omnigraph.graph.arrays import one_array
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -100,14 +102,17 @@ class ReadSet:
         columns = [*asked.columns, *(each for each in asked.lookups if each != "id")]
         if not columns:
             return False
-        # A changed or removed row may have left the answer, and its old values are not at hand.
-        if len(found.removed) or len(store.existing_ids(before, found.changed)):
-            return True
-        added = store.take_ids(now, found.changed, columns=list(dict.fromkeys(columns)))
+        # A row may have left the answer, or entered it: both its forms are held against it.
+        wanted = list(dict.fromkeys(columns))
+        forms = (
+            store.take_ids(before, one_array(touched), columns=wanted),
+            store.take_ids(now, found.changed, columns=wanted),
+        )
         return any(
-            any(_overlap(added[column], keys) for keys in asked.columns.get(column, ()))
-            or any(holds(added[column]) for holds in asked.lookups.get(column, ()))
-            for column in columns
+            any(_overlap(rows[column], keys) for keys in asked.columns.get(column, ()))
+            or any(holds(rows[column]) for holds in asked.lookups.get(column, ()))
+            for rows in forms
+            for column in wanted
         )
 
     def _of(self, ref: TableRef) -> Questions:

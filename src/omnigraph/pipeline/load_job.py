@@ -134,7 +134,10 @@ class SparkLoad:
             )
             require_head(request.if_commit, txn.line)
             intake = self._checked(txn, {ref: txn.readable(ref) for ref in txn.tables.types})
-            tables = [self._foreseen(txn, ref, intake) for ref in self._views.views]
+            tables = sorted(
+                (self._foreseen(txn, ref, intake) for ref in self._views.views),
+                key=lambda each: each.order,
+            )
             self._times.enter(None)
         target = LoadBranch(name=request.branch, base=request.from_)
         return self._report(tables, target, dry_run=True)
@@ -296,7 +299,7 @@ class SparkLoad:
         if self._request.mode is LoadMode.OVERWRITE:
             removed = txn.line.pins[ref].row_count
         elif self._request.mode is LoadMode.MERGE and txn.line.pins[ref].row_count:
-            changed = stage_upsert(self._graph.tables, view, txn.stamp).rows_changed
+            changed = self._views.count_existing(ref)
         read = _read(intake, ref)
         return TableReport(
             table=key_of(txn.tables.types[ref]),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, Self
+from typing import TYPE_CHECKING, Literal, Self, TypeAlias
 
 from omnigraph.errors import InvalidArgument, SourceError
 from omnigraph.graph.job_report import LoadMode
@@ -30,6 +30,10 @@ if TYPE_CHECKING:
     from omnigraph.settings import Settings
 
 
+Spark: TypeAlias = "SparkSession"
+"""A session of Spark, of either client."""
+
+
 class Pipeline:
     """Jobs of one graph on Spark; a context manager that stops what it started."""
 
@@ -40,7 +44,7 @@ class Pipeline:
         *,
         actor_id: str | None,
         external: ExternalBlobs,
-        spark: SparkSession | None = None,
+        spark: Spark | None = None,
         command: str = "pipeline",
         shared_filesystem: bool = False,
     ) -> None:

@@ -16,6 +16,7 @@ import importlib.util
 import socket
 import sys
 import threading
+import warnings
 from concurrent.futures import Future
 from contextlib import contextmanager
 from enum import StrEnum
@@ -270,7 +271,10 @@ def _start(options: Mapping[str, str]) -> SparkSession:
     builder = SparkSession.builder
     for key, value in options.items():
         builder = builder.config(key, value)
-    spark = builder.getOrCreate()
+    with warnings.catch_warnings():
+        # The fork becomes Java at once; it never touches Lance.
+        warnings.filterwarnings("ignore", "lance is not fork-safe", UserWarning)
+        spark = builder.getOrCreate()
     if runs_on_this_machine(options["spark.master"]):
         # Workers on this machine must be this very installation, whatever `python3` is on PATH.
         spark.sparkContext.pythonExec = sys.executable

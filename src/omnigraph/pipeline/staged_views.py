@@ -55,7 +55,7 @@ class StagedViews:
             fragments: tuple[int, ...] = ()
             if pieces.added:
                 handle = store.open_staged(base, pieces)
-                self._opened.append(store.view_file(handle))
+                self._opened += store.view_files(handle)
                 known = {each.fragment_id for each in store.fragments(base)}
                 fragments = tuple(
                     sorted(
@@ -104,6 +104,14 @@ class StagedViews:
             fragments=view.fragments,
         )
         return any(batch.num_rows for batch in reader)
+
+    def count_existing(self, ref: TableRef) -> int:
+        """How many staged rows of a table have the id of a row that is there."""
+        view, store = self.views[ref], self._storage.tables
+        if view.handle is None:
+            return 0
+        reader = store.scan(view.handle, columns=["id"], fragments=view.fragments)
+        return sum(len(store.existing_ids(view.base, batch.column("id"))) for batch in reader)
 
     def close(self) -> None:
         """Remove the views; the staged files stay for the commit."""

@@ -173,7 +173,7 @@ def _plain(handle: TableHandle, fragments: Iterable[FragmentMetadata]) -> list[F
 def open_staged(writing: Writing, handle: TableHandle, pieces: Pieces) -> TableHandle:
     """The table with the new rows of these pieces, readable before anything is committed.
 
-    It is a version of no line, which stays until its `view_file` is deleted.
+    It is a version of no line, which stays until its `view_files` are deleted.
     """
     operation = LanceOperation.Append(_plain(handle, pieces.added))
     transaction = Transaction(handle.pin.version, operation, new_link_uuid(writing.ids))
@@ -183,10 +183,15 @@ def open_staged(writing: Writing, handle: TableHandle, pieces: Pieces) -> TableH
     return TableHandle(layout=handle.layout, pin=pin, dataset=dataset)
 
 
-def view_file(view: TableHandle) -> str:
-    """The one file, below the root, by which a version of no line can be opened."""
+def view_files(writing: Writing, view: TableHandle) -> tuple[str, ...]:
+    """What makes a version of no line readable: its manifest, and its transaction."""
     folder = line_folder(view.pin.location, view.pin.branch)
-    return f"{folder}/_versions/d{view.pin.version}.manifest"
+    with writing.calls.making("read_transaction", view.layout.table_key):
+        made = view.dataset.read_transaction(view.pin.version)
+    manifest = f"{folder}/_versions/d{view.pin.version}.manifest"
+    if made is None:
+        return (manifest,)
+    return manifest, f"{folder}/_transactions/{made.read_version}-{made.uuid}.txn"
 
 
 def read_staged(writing: Writing, view: TableHandle, fragments: Sequence[int]) -> pa.Table:

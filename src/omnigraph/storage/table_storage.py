@@ -310,10 +310,10 @@ class TableStorage(Protocol):
         """The files of the new rows of these pieces, below the root."""
         ...
 
-    def view_file(self, view: TableHandle) -> str:
-        """The object below the root whose deletion ends what `open_staged` made readable.
+    def view_files(self, view: TableHandle) -> tuple[str, ...]:
+        """The objects below the root whose deletion ends what `open_staged` made readable.
 
-        Nobody else removes it; the files of the pieces stay for the commit.
+        Nobody else removes them; the files of the pieces stay for the commit.
         """
         ...
 

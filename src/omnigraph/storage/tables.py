@@ -334,9 +334,9 @@ class TableStore:
         """The files of the new rows of these pieces, below the root."""
         return pieces.piece_files(self._writing, handle, parts)
 
-    def view_file(self, view: TableHandle) -> str:
-        """The object below the root whose deletion ends what `open_staged` made readable."""
-        return pieces.view_file(view)
+    def view_files(self, view: TableHandle) -> tuple[str, ...]:
+        """The objects below the root whose deletion ends what `open_staged` made readable."""
+        return pieces.view_files(self._writing, view)
 
     def chain(
         self, first: StagedWrite, *then: Then, counts: RowCounts | None = None

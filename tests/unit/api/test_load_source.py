@@ -2,12 +2,13 @@
 
 import io
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
 
 from omnigraph import Graph
-from omnigraph.api.load_source import LoadSource, read_content
+from omnigraph.api.load_source import LoadSource, choose_lane, read_content
 from omnigraph.errors import InvalidArgument, SourceError
 from omnigraph.settings import load_settings
 
@@ -15,12 +16,9 @@ TEXT = b'{"type":"Person","data":{"name":"a"}}\n'
 
 
 def read(source: object, *, form: str | None = None, most_bytes: int = 1_000) -> object:
-    return read_content(
-        source,  # type: ignore[arg-type]  # wrong ones too
-        format=form,
-        engine="auto",
-        most_bytes=most_bytes,
-    )
+    given: Any = source  # wrong ones too
+    assert choose_lane(given, format=form, engine="local", most_bytes=most_bytes) == "local"
+    return read_content(given, most_bytes=most_bytes)
 
 
 @pytest.fixture
@@ -58,7 +56,7 @@ def test_a_binary_file_is_read_to_its_end_however_little_it_gives_at_once(file: 
 
 def test_a_stream_is_not_read_beyond_the_limit() -> None:
     source = io.BytesIO(b"x" * 10_000)
-    with pytest.raises(InvalidArgument, match="in parts"):
+    with pytest.raises(InvalidArgument, match="write it to a file"):
         read(source, most_bytes=100)
     assert source.tell() == 101
 
@@ -99,25 +97,39 @@ def test_the_text_of_an_input_is_no_path() -> None:
             read(source)
 
 
-def test_what_belongs_to_the_other_lane_says_so(tmp_path: Path) -> None:
-    (tmp_path / "p.parquet").write_bytes(b"PAR1")
+def test_what_belongs_to_the_other_lane_takes_it_or_says_so(tmp_path: Path) -> None:
+    (tmp_path / "large.jsonl").write_bytes(TEXT * 100)
     for source in (
         tmp_path,
         str(tmp_path / "*.jsonl"),
         str(tmp_path / "part-?.jsonl"),
-        tmp_path / "p.parquet",
-        tmp_path / "P.CSV",
         tmp_path / "x.jsonl.gz",
+        tmp_path / "large.jsonl",
         "s3://bucket/people.jsonl",
-        "https://host/people.jsonl",
     ):
-        with pytest.raises(InvalidArgument, match="Spark"):
-            read(source)
+        assert choose_lane(source, format=None, engine="auto", most_bytes=1_000) == "spark"
+        assert choose_lane(source, format=None, engine="spark", most_bytes=1_000) == "spark"
+        with pytest.raises(InvalidArgument, match="needs Spark"):
+            choose_lane(source, format=None, engine="local", most_bytes=1_000)
+
+
+def test_rows_in_memory_stay_in_this_process() -> None:
+    sources: list[LoadSource] = [TEXT, io.BytesIO(TEXT), {}]
+    for source in sources:
+        assert choose_lane(source, format=None, engine="auto", most_bytes=1) == "local"
+        with pytest.raises(InvalidArgument, match="Spark reads files"):
+            choose_lane(source, format=None, engine="spark", most_bytes=1)
+    with pytest.raises(InvalidArgument, match="one of files"):
+        choose_lane(TEXT, format="csv", engine="auto", most_bytes=1)
+
+
+def test_formats_that_are_not_there_are_refused_before_anything_starts(tmp_path: Path) -> None:
+    for source in (tmp_path / "p.parquet", tmp_path / "P.CSV"):
+        with pytest.raises(SourceError, match="not in this version"):
+            choose_lane(source, format=None, engine="auto", most_bytes=1)
     for form in ("csv", "parquet", "json", "orc", "table"):
-        with pytest.raises(InvalidArgument, match="Spark"):
-            read(TEXT, form=form)
-    with pytest.raises(InvalidArgument, match="Spark"):
-        read_content(TEXT, format=None, engine="spark", most_bytes=10)
+        with pytest.raises(SourceError, match=f"is read as {form}"):
+            choose_lane(tmp_path / "x", format=form, engine="auto", most_bytes=1)
 
 
 def test_a_name_with_the_signs_of_a_pattern_is_a_file_when_there_is_one(tmp_path: Path) -> None:
@@ -136,12 +148,12 @@ def test_an_unknown_format_or_engine_is_refused() -> None:
     with pytest.raises(SourceError, match="there is no format 'xml'; there are ndjson"):
         read(TEXT, form="xml")
     with pytest.raises(InvalidArgument, match="'auto', 'local' or 'spark'"):
-        read_content(TEXT, format=None, engine="gpu", most_bytes=10)
+        choose_lane(TEXT, format=None, engine="gpu", most_bytes=10)
 
 
 @pytest.mark.parametrize("extra", [0, 1])
 def test_more_than_the_limit_is_refused_whatever_the_source(file: Path, extra: int) -> None:
-    sources: list[LoadSource] = [file, TEXT, io.BytesIO(TEXT)]
+    sources: list[LoadSource] = [TEXT, io.BytesIO(TEXT)]
     for source in sources:
         if extra:
             with pytest.raises(InvalidArgument, match="OMNIGRAPH_SPARK_MIN_INPUT_BYTES") as caught:
@@ -149,6 +161,11 @@ def test_more_than_the_limit_is_refused_whatever_the_source(file: Path, extra: i
             assert caught.value.details["limit"] == len(TEXT) - extra
         else:
             assert read(source, most_bytes=len(TEXT)) == TEXT
+    if extra:
+        with pytest.raises(InvalidArgument, match="needs Spark"):
+            read(file, most_bytes=len(TEXT) - extra)
+    else:
+        assert read(file, most_bytes=len(TEXT)) == TEXT
 
 
 @pytest.mark.parametrize("source", [None, 3, [TEXT], pa.table({"name": ["a"]}), object()])
@@ -177,5 +194,5 @@ def test_the_limit_of_a_load_is_that_of_the_settings(tmp_path: Path) -> None:
     schema = "node Person { name: String @key }"
     with Graph.init(tmp_path / "g", schema=schema, settings=settings) as graph:
         assert graph.load(TEXT, mode="append").commit is not None
-        with pytest.raises(InvalidArgument, match="in parts"):
+        with pytest.raises(InvalidArgument, match="write it to a file"):
             graph.load(TEXT + b" ", mode="merge")

@@ -340,10 +340,6 @@ def test_it_says_why_the_engine_was_taken(load: Door, call: Door, people: Path) 
     assert told.stderr == f"{echo(people)}engine local: OMNIGRAPH_ENGINE is local\n"
     auto = call(*words, "--engine", "auto", environ={"OMNIGRAPH_ENGINE": "local"})
     assert auto.returncode == 0
-    spark = call(*words, environ={"OMNIGRAPH_ENGINE": "spark"})
-    assert (spark.returncode, spark.stdout) == (1, "")
-    assert "OMNIGRAPH_ENGINE is 'spark'" in spark.stderr
-    assert "give --engine local" in spark.stderr
     assert call(*words, "--engine", "local", environ={"OMNIGRAPH_ENGINE": "spark"}).returncode == 0
 
 
@@ -415,11 +411,15 @@ CASES = [
     Case(2, "usage", "'replace' is not one of 'append', 'merge'", *DATA, "--mode", "replace"),
     Case(2, "usage", "--if-commit is empty", *DATA, *APPEND, "--if-commit", ""),
     Case(1, "source_error", "nothing.ndjson", "--data", "nothing.ndjson", *APPEND),
-    Case(1, "invalid_argument", "a folder needs Spark", "--data", ".", *APPEND),
-    Case(1, "invalid_argument", "a csv file needs Spark", "--data", "people.csv", *APPEND),
-    Case(1, "invalid_argument", "the format 'csv'", *DATA, *APPEND, "--format", "csv"),
+    Case(1, "invalid_argument", "needs Spark", "--data", ".", *APPEND, "--engine", "local"),
+    Case(1, "source_error", "people.csv is read as csv", "--data", "people.csv", *APPEND),
+    Case(1, "source_error", "is read as csv", *DATA, *APPEND, "--format", "csv"),
+    Case(2, "usage", "KEY=VALUE", *DATA, *APPEND, "--spark-conf", "spark.ui.enabled"),
+    Case(
+        *(2, "usage", "not both", *DATA, *APPEND),
+        *("--spark-master", "local[1]", "--spark-remote", "sc://127.0.0.1:1"),
+    ),
     Case(1, "source_error", "there is no format 'yaml'", *DATA, *APPEND, "--format", "yaml"),
-    Case(1, "invalid_argument", "needs Spark", *DATA, *APPEND, "--engine", "spark"),
     Case(1, "invalid_argument", "idempotency key", *DATA, *APPEND, "--idempotency-key", ""),
     Case(1, "branch_not_found", "'mian'", *DATA, *APPEND, "--branch", "x", "--from", "mian"),
 ]

@@ -521,7 +521,7 @@ def test_a_branch_that_others_deleted_is_no_matter_when_its_load_fails(
 
 
 def test_the_branch_of_a_load_that_is_interrupted_is_removed_again(graph: Graph) -> None:
-    def interrupt(stage: str) -> None:
+    def interrupt(stage: str, *_: int) -> None:
         if stage == "stage":
             raise KeyboardInterrupt
 
@@ -538,7 +538,7 @@ def test_the_branch_of_a_load_that_is_interrupted_is_removed_again(graph: Graph)
 
 
 def test_the_branch_of_a_load_that_may_have_happened_stays(graph: Graph) -> None:
-    def lose(stage: str) -> None:
+    def lose(stage: str, *_: int) -> None:
         if stage == "commit":
             raise RecoveryRequired("the answer was lost", operation_id="o")
 
@@ -808,7 +808,9 @@ def test_a_name_of_a_node_and_an_edge_type_is_told_apart(graphs: Opened) -> None
 def test_the_receipt_is_that_of_the_contract(graph: Graph) -> None:
     seen: list[str] = []
     report = graph.as_actor("ann").load(
-        lines(node("City", name="oslo")), mode="merge", progress=seen.append
+        lines(node("City", name="oslo")),
+        mode="merge",
+        progress=lambda stage, *_: seen.append(stage),
     )
     found = report.to_dict()
     assert {

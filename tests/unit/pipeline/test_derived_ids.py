@@ -1,0 +1,28 @@
+"""Derived ids are the same for a repeated task and differ for everything else."""
+
+from __future__ import annotations
+
+from ulid import ULID
+
+from omnigraph.pipeline.derived_ids import DerivedIds
+
+MOMENT_MS = 1_790_000_000_000
+
+
+def ids(operation: str = "op", *, source: int = 0, start: int = 0, count: int = 5) -> list[str]:
+    made = DerivedIds(operation, MOMENT_MS, source=source, start=start)
+    return [made.next_ulid() for _ in range(count)]
+
+
+def test_a_repeated_task_mints_the_same_ids() -> None:
+    assert ids() == ids()
+    assert ids(count=3) == ids()[:3]
+
+
+def test_other_operations_files_and_ranges_mint_other_ids() -> None:
+    everything = [*ids(), *ids("other"), *ids(source=1), *ids(start=1), *ids(source=11, start=2)]
+    assert len(set(everything)) == len(everything)
+
+
+def test_an_id_has_the_time_of_the_operation() -> None:
+    assert {int(ULID.from_str(each).milliseconds) for each in ids()} == {MOMENT_MS}
