@@ -13,8 +13,6 @@ from typing import TYPE_CHECKING, TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.graph.arrays import one_array
-
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -104,8 +102,9 @@ class ReadSet:
             return False
         # A row may have left the answer, or entered it: both its forms are held against it.
         wanted = list(dict.fromkeys(columns))
+        earlier = pa.concat_arrays([found.changed, found.removed])
         forms = (
-            store.take_ids(before, one_array(touched), columns=wanted),
+            store.take_ids(before, earlier, columns=wanted),
             store.take_ids(now, found.changed, columns=wanted),
         )
         return any(

@@ -247,7 +247,13 @@ def stage_overwrite(
     searched with another analyzer; the other indexes cost only time.
     """
     fragments = [] if rows is None else write_rows(writing, handle, rows)
-    return _overwrite(writing, handle, fragments, stamp)
+
+    def rebase(newer: TableHandle) -> StagedWrite:
+        return _overwrite(writing, newer, fragments, stamp)
+
+    if not fragments and not live_rows(writing, handle):
+        return nothing(writing, handle, rebase)
+    return rebase(handle)
 
 
 def _overwrite(

@@ -385,6 +385,31 @@ def test_of_two_updates_of_one_row_one_wins_and_the_other_is_told(
     assert (people(graph)["Alice"], people(graph)["Bob"]) == (12, 99)
 
 
+def test_deletes_of_other_nodes_and_their_edges_do_not_disturb_each_other(
+    graphs: Opened, graph: Graph
+) -> None:
+    for name in ("Eve", "Finn", "Gil", "Hal"):
+        run(graph, f'insert Person {{ name: "{name}" }}')
+    run(graph, 'insert Knows { from: "Eve", to: "Finn" }')
+    run(graph, 'insert Knows { from: "Gil", to: "Hal" }')
+    other = graphs.again(graph)
+    waiting = ["Gil"]
+
+    def overtake() -> None:
+        if waiting:
+            run(other, f'delete Person where name = "{waiting.pop()}"')
+
+    with armed("mutation.post_stage_pre_lease", overtake):
+        run(graph, 'delete Person where name = "Eve"')
+    assert not {"Eve", "Gil"} & set(people(graph))
+    run(graph, 'insert Person { name: "Eve" }')
+    run(graph, 'insert Knows { from: "Eve", to: "Hal" }')
+    waiting.append("Hal")
+    with armed("mutation.post_stage_pre_lease", overtake), pytest.raises(ReadSetChanged):
+        # The edge that goes with the other node is one that this delete would remove too.
+        run(graph, 'delete Person where name = "Eve"')
+
+
 def test_a_mutation_writes_to_its_branch_only(graph: Graph) -> None:
     graph.branches.create("side")
     graph.mutate('query m() { delete Person where name = "Bob" }', branch="side")

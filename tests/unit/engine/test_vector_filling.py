@@ -215,3 +215,11 @@ def test_a_vector_that_stands_for_no_text_is_left_alone(graph: Graph, embedder: 
     graph.load(b'{"type":"Plain","data":{"name":"a"}}', mode="append", embed=True)
     assert embedder.asked == []
     assert graph.snapshot().scan("Plain", columns=["v"]).read_all()["v"].to_pylist() == [None]
+
+
+def test_an_explicit_null_for_a_required_vector_is_refused_as_in_a_mutation(
+    graph: Graph, embedder: Counting
+) -> None:
+    with pytest.raises(LoadRejected, match=r"Doc\.vec: expected Vector\(4\), got null"):
+        graph.load(lines(doc("a", "text", vec=None)), mode="append")
+    assert embedder.asked == []

@@ -130,20 +130,32 @@ def fit_json_rows(
     """
     columns = [_fit_json(item, rows, name, fit_blobs) for name in item.arrow_schema.names]
     return _fitted_rows(
-        item, _excused(columns, filled_later or {}), ids=ids, lines=lines, limit=limit
+        item, _excused(columns, filled_later or {}, rows), ids=ids, lines=lines, limit=limit
     )
 
 
 def _excused(
-    columns: Sequence[_InputColumn], filled_later: Mapping[str, str]
+    columns: Sequence[_InputColumn],
+    filled_later: Mapping[str, str],
+    rows: Sequence[Mapping[str, object]] | None = None,
 ) -> Sequence[_InputColumn]:
+    """Columns that are filled later, with the rows that may leave a required value out.
+
+    JSON tells a value that is left out from an explicit null; Arrow does not.
+    """
     if not filled_later:
         return columns
     given = {one.name: is_given(one.fitted.values) for one in columns}
-    return [
-        replace(one, excused=given[filled_later[one.name]]) if one.name in filled_later else one
-        for one in columns
-    ]
+    found: list[_InputColumn] = []
+    for one in columns:
+        if one.name not in filled_later:
+            found.append(one)
+            continue
+        excused = given[filled_later[one.name]]
+        if rows is not None:
+            excused = excused & np.fromiter((one.name not in row for row in rows), np.bool_)
+        found.append(replace(one, excused=excused))
+    return found
 
 
 def _fitted_rows(
