@@ -172,7 +172,7 @@ def _expected(write: Write, before: State) -> State | type[OmnigraphError] | Non
         after[table] = _after(rows, change)
         conflict |= change.kind is Kind.APPEND and bool(change.written.keys() & rows.keys())
         moved |= (
-            change.kind is Kind.OVERWRITE
+            (change.kind is Kind.OVERWRITE and bool(rows))
             or bool(change.written)
             or bool(change.removed & rows.keys())
         )

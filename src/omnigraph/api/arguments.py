@@ -9,7 +9,6 @@ from typing import Final
 from omnigraph.errors import InvalidArgument
 
 _RESERVED_ACTOR: Final = "omnigraph:"
-_LONGEST_KEY: Final = 200
 
 
 def require_local(executor: str) -> None:
@@ -56,23 +55,6 @@ def require_query(source: object, name: object, params: object) -> None:
             raise InvalidArgument(
                 f"{argument} is {what}, not {type(given).__name__}", argument=argument
             )
-
-
-def checked_key(key: str | None) -> str | None:
-    """An idempotency key that can be kept.
-
-    Raises:
-        InvalidArgument: it is none.
-    """
-    if key is None:
-        return None
-    is_printable = isinstance(key, str) and key.isascii() and key.isprintable()
-    if not is_printable or not 1 <= len(key) <= _LONGEST_KEY:
-        raise InvalidArgument(
-            f"an idempotency key has 1 to {_LONGEST_KEY} printable ASCII characters",
-            argument="idempotency_key",
-        )
-    return key
 
 
 def checked_actor(actor: str | None) -> str | None:

@@ -12,13 +12,11 @@ from typing import TYPE_CHECKING, Literal, Self
 
 from omnigraph.api.arguments import (
     checked_actor,
-    checked_key,
     require_local,
     require_query,
     schema_text,
 )
 from omnigraph.api.load_source import (
-    checked_mode,
     choose_lane,
     read_content,
     require_no_rejects,
@@ -37,10 +35,11 @@ from omnigraph.graph.export import export_lines
 from omnigraph.graph.external_blobs import DENY_ALL, ExternalBlobs, allow_external_blobs
 from omnigraph.graph.init import create_graph
 from omnigraph.graph.intent import SidecarKind
+from omnigraph.graph.job_report import LoadMode
 from omnigraph.graph.result import QueryTarget
 from omnigraph.graph.snapshot import Snapshot, open_snapshot
 from omnigraph.graph.system_tables import system_table
-from omnigraph.graph.write_txn import WriteRequest
+from omnigraph.graph.write_txn import WriteRequest, checked_key
 from omnigraph.graph.writer import Writer
 from omnigraph.ids import MAIN_BRANCH, BranchName, UlidSource
 from omnigraph.settings import Settings, load_process_settings
@@ -405,7 +404,7 @@ class Graph:
         """
         self._graph.require_writable()
         require_no_rejects(on_error, rejects)
-        known_mode = checked_mode(mode)
+        known_mode = LoadMode.parse(mode)
         key = checked_key(idempotency_key)
         lane = choose_lane(
             source,

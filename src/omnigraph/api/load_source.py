@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, BinaryIO, Final, Literal, TypeAlias
 from urllib.parse import unquote
 
 from omnigraph.errors import InvalidArgument, SourceError
-from omnigraph.graph.job_report import LoadMode
 from omnigraph.graph.validation import arrow_table
 
 if TYPE_CHECKING:
@@ -31,22 +30,6 @@ _OTHER_FILES: Final = {
 _COMPRESSED: Final = (".gz", ".gzip", ".zst", ".bz2", ".xz")
 _FORMATS: Final = ("ndjson", "json", "csv", "parquet", "orc", "table")
 _ENGINES: Final = ("auto", "local", "spark")
-
-
-def checked_mode(mode: str) -> LoadMode:
-    """What the load does with rows that exist.
-
-    Raises:
-        InvalidArgument: it is no mode.
-    """
-    try:
-        return LoadMode(mode)
-    except ValueError as error:
-        raise InvalidArgument(
-            f"mode is 'append' (rows must be new), 'merge' (replace rows of the same id) or"
-            f" 'overwrite' (replace each type of the input), not {mode!r}",
-            argument="mode",
-        ) from error
 
 
 def require_no_rejects(on_error: str, rejects: str | None) -> None:
@@ -138,6 +121,10 @@ def local_path(source: str | Path) -> Path:
         )
     if isinstance(source, str) and text.startswith("file://"):
         text = unquote(text.removeprefix("file://"))
+    if not text.strip():
+        raise InvalidArgument(
+            "the source is empty; name a file, a folder or a pattern", argument="source"
+        )
     return Path(text)
 
 
@@ -185,7 +172,9 @@ def _why_spark(source: str | Path, *, most_bytes: int) -> str | None:
 
 def _read_file(path: Path, most_bytes: int) -> bytes:
     try:
-        return _within(path.read_bytes(), str(path), most_bytes)
+        with path.open("rb") as opened:
+            # One byte more than is taken tells whether there is more; a pipe has no size.
+            return _within(opened.read(most_bytes + 1), str(path), most_bytes)
     except FileNotFoundError as error:
         raise SourceError(
             f"there is no file {path}; check the path, and the folder that it starts from",

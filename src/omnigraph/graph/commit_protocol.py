@@ -83,11 +83,19 @@ class CommitProtocol:
                 conflict = stale.conflict
                 self._graph.pauses.between_attempts(attempt)
             except StorageSignal as signal:
+                self._require_branch(request)
                 raise InternalError(
                     f"the commit protocol met a state of storage that it does not know ({signal});"
                     " nothing is half visible: please report it with the log"
                 ) from signal
         raise conflict
+
+    def _require_branch(self, request: WriteRequest) -> None:
+        """Say so when what a write met is only that its branch, and its files, were deleted."""
+        try:
+            self._graph.branch_id(request.branch)
+        except BranchNotFound as gone:
+            raise _deleted(request.branch) from gone
 
     def capture(self, request: WriteRequest, authored_at: int) -> WriteTxn:
         """Read the branch once: head, schema, pins.
@@ -105,7 +113,7 @@ class CommitProtocol:
             branch_id=branch_id,
             line=line,
             tables=graph.schemas.tables(line.schema.schema_hash),
-            operation_id=request.operation_id or new_operation_id(graph.ids),
+            operation_id=new_operation_id(graph.ids),
             commit_id=new_commit_id(graph.ids),
             rollback_commit_id=new_commit_id(graph.ids),
             authored_at=authored_at,

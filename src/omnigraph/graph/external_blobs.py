@@ -21,7 +21,7 @@ from omnigraph.errors import (
     OmnigraphError,
     StorageDenied,
 )
-from omnigraph.settings import StorageSettings
+from omnigraph.settings import StorageSettings, load_process_settings
 from omnigraph.storage.external_objects import ExternalObjects
 from omnigraph.storage.signals import ObjectMissing
 
@@ -57,12 +57,20 @@ class _NoAddress(Exception):
     """Why a text is no address that can be judged."""
 
 
+def _elsewhere(bases: tuple[ExternalAddress, ...]) -> ExternalBlobs:
+    return ExternalBlobs(bases, ExternalObjects(load_process_settings().storage))
+
+
 @dataclass(frozen=True, slots=True)
 class ExternalBlobs:
     """The addresses that one open graph allows."""
 
     bases: tuple[ExternalAddress, ...]
     objects: ExternalObjects
+
+    def __reduce__(self) -> tuple[object, ...]:
+        # Only the bases travel: another process looks with the credentials that it has.
+        return _elsewhere, (self.bases,)
 
     def require(self, uri: str, *, type_name: str, name: str) -> None:
         """Refuse an address that the graph does not allow for a property of a type.

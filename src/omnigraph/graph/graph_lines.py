@@ -270,8 +270,8 @@ def _unknown_type(kind: EntityKind, name: object, known: Sequence[str]) -> str:
 def _require_size(line: bytes, number: int) -> None:
     if len(line) > MAX_NDJSON_LINE_BYTES:
         raise ResourceLimit(
-            f"line {number} has {len(line):,} bytes and may have {MAX_NDJSON_LINE_BYTES:,}; large"
-            " values belong into a Blob property, outside the line",
+            f"line {number} has {len(line):,} bytes and may have {MAX_NDJSON_LINE_BYTES:,}; a"
+            " value of that size is loaded as Arrow data, or as a Blob that lies outside the graph",
             resource="graph_batch_line_bytes",
             limit=MAX_NDJSON_LINE_BYTES,
             actual=len(line),

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
-from omnigraph.errors import InternalError
+from omnigraph.errors import InternalError, InvalidArgument
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -23,6 +23,22 @@ class LoadMode(StrEnum):
     """They are replaced, each as a whole."""
     OVERWRITE = "overwrite"
     """All rows of a type that the input names go, and its rows take their place."""
+
+    @classmethod
+    def parse(cls, mode: str) -> LoadMode:
+        """The mode of that name.
+
+        Raises:
+            InvalidArgument: there is none.
+        """
+        try:
+            return cls(mode)
+        except ValueError as error:
+            raise InvalidArgument(
+                "mode is 'append' (rows must be new), 'merge' (replace rows of the same id) or"
+                f" 'overwrite' (replace each type of the input), not {mode!r}",
+                argument="mode",
+            ) from error
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

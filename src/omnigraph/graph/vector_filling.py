@@ -99,3 +99,18 @@ class VectorFiller:
         )
         position = table.schema.get_field_index(name)
         return table.set_column(position, table.schema.field(position), column)
+
+
+def without_missing_vectors(item: NodeType | EdgeType, table: pa.Table) -> pa.Table:
+    """The rows with zeros for required vectors that are missing: for rows that are only checked."""
+    embeds = item.embeds if isinstance(item, NodeType) else {}
+    for name in embeds:
+        held: pa.Array[Any] = one_array(table[name])  # Any: a column of vectors
+        if held.null_count and not item.properties[name].type.nullable:
+            blank = [0.0] * held.type.list_size
+            kept = [blank if each is None else each for each in held.to_pylist()]
+            position = table.schema.get_field_index(name)
+            table = table.set_column(
+                position, table.schema.field(position), pa.array(kept, held.type)
+            )
+    return table

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
+from omnigraph.errors import InvalidArgument
 from omnigraph.graph.intent import ParentRule, SidecarKind
 from omnigraph.graph.read_set import ReadSet
 from omnigraph.graph.tables import pin_of
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from omnigraph.storage.handles import StagedWrite, TableHandle
     from omnigraph.storage.tables import TableStorage
 
+_LONGEST_KEY: Final = 200
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteRequest:
@@ -37,8 +40,6 @@ class WriteRequest:
     parent_rule: ParentRule = ParentRule.REPARENT
     idempotency_key: str | None = None
     request_digest: str | None = None
-    operation_id: OperationId | None = None
-    """Known beforehand to a job that names its files after it; else each attempt has its own."""
     attempts: int | None = None
     """How often it is prepared when others are faster, if not as often as usual."""
 
@@ -103,3 +104,20 @@ class PreparedWrite:
             or self.schema_to
             or self.merged_parent
         )
+
+
+def checked_key(key: str | None) -> str | None:
+    """An idempotency key that can be kept.
+
+    Raises:
+        InvalidArgument: it is none.
+    """
+    if key is None:
+        return None
+    is_printable = isinstance(key, str) and key.isascii() and key.isprintable()
+    if not is_printable or not 1 <= len(key) <= _LONGEST_KEY:
+        raise InvalidArgument(
+            f"an idempotency key has 1 to {_LONGEST_KEY} printable ASCII characters",
+            argument="idempotency_key",
+        )
+    return key

@@ -33,7 +33,8 @@ from omnigraph.graph.validation import (
     follow_respelled,
     gather,
 )
-from omnigraph.graph.vector_filling import VectorFiller
+from omnigraph.graph.vector_filling import VectorFiller, without_missing_vectors
+from omnigraph.ids import UlidSource
 from omnigraph.lang.catalog import NodeType
 from omnigraph.pipeline.derived_ids import DerivedIds
 from omnigraph.pipeline.key_columns import PLACE, stored_names
@@ -71,6 +72,8 @@ class IntakePlan:
     external: ExternalBlobs
     embeds_nullable: bool
     """Vectors that may be null are filled too, not only the required ones."""
+    is_rehearsal: bool
+    """Nothing will be committed: no embedder is asked, and vectors to be filled are zero."""
     block_bytes: int
     sample: int
     """How many violations a task reports."""
@@ -224,7 +227,10 @@ class _Intake:
         elif is_bad.any():
             held.bad.append(_keys_of(item, fitted.table, lines, is_bad))
         good = fitted.table if is_kept.all() else fitted.table.filter(pa.array(is_kept))
-        good = self._filler.filled(item, good)
+        if self._plan.is_rehearsal:
+            good = without_missing_vectors(item, good)
+        else:
+            good = self._filler.filled(item, good)
         held.tables.append(good)
         held.lines.append(lines[is_kept])
         held.held_bytes += good.nbytes
@@ -269,7 +275,10 @@ class _Intake:
     def _keep(self, ref: TableRef, what: str, batches: list[pa.RecordBatch]) -> str:
         from omnigraph.pipeline.arrow_batches import to_ipc
 
-        path = staging_path(self._plan.operation_id, self._task.ordinal, ref, what)
+        # A task that runs twice must not write over what the other run told of.
+        run = UlidSource(SystemClock()).next_ulid()
+        name = f"{what}-{self._task.ordinal:06d}-{ref.table_id}-{run}"
+        path = f"{staging_folder(self._plan.operation_id)}/{name}.arrow"
         self._storage.objects.put(path, to_ipc(batches, batches[0].schema))
         return path
 
@@ -290,9 +299,3 @@ def _keys_of(
 def staging_folder(operation_id: str) -> str:
     """Where a job keeps what belongs to no table; nothing there is ever part of the graph."""
     return f"__staging/{operation_id}"
-
-
-def staging_path(operation_id: str, ordinal: int, ref: TableRef, what: str) -> str:
-    """A file of one split and table."""
-    folder = staging_folder(operation_id)
-    return f"{folder}/{what}-{ordinal:06d}-{ref.table_id}-{ref.incarnation}.arrow"

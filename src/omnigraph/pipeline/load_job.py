@@ -7,11 +7,13 @@ when others were faster, only the checks and what follows run again.
 from __future__ import annotations
 
 import hashlib
+import logging
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from omnigraph.errors import OmnigraphError
 from omnigraph.graph.commit_graph import commit_of
 from omnigraph.graph.intent import SidecarKind
 from omnigraph.graph.job_report import JobReport, LoadMode, TableReport
@@ -51,6 +53,8 @@ if TYPE_CHECKING:
     from omnigraph.settings import Settings
     from omnigraph.storage.handles import StagedWrite, TableHandle
     from omnigraph.storage.input_files import InputFile
+
+log = logging.getLogger(__name__)
 
 ATTEMPTS: Final = 4
 """The first preparation, and three more when others were faster."""
@@ -98,6 +102,8 @@ class SparkLoad:
         self._files: list[InputFile] = []
         self._intake: InputIntake | None = None
         self._taken_for: str | None = None
+        self._is_handed_over = False
+        self._is_rehearsal = False
         self._bases: Mapping[TableRef, TableHandle] = {}
         self._views = StagedViews(graph.storage)
 
@@ -114,7 +120,9 @@ class SparkLoad:
             try:
                 row = self._graph.protocol.run(self._write_request(request.branch), self._prepare)
             except BaseException:
-                self._remove_files()
+                # Once they are handed over, a recovery may still commit them.
+                if not self._is_handed_over:
+                    self._try_to_remove_files()
                 raise
             self._times.enter(None)
         tables = [] if row is None else committed_tables(row.stats)
@@ -127,12 +135,13 @@ class SparkLoad:
             leaving.callback(self._clear)
             leaving.enter_context(self._session.configured())
             self._list()
-            leaving.callback(self._remove_files)
+            leaving.callback(self._try_to_remove_files)
             branch = readable_branch(self._graph, request.branch, request.from_)
             txn = self._graph.protocol.capture(
                 self._write_request(BranchName(branch)), self._graph.clock.now_us()
             )
             require_head(request.if_commit, txn.line)
+            self._is_rehearsal = True
             intake = self._checked(txn, {ref: txn.readable(ref) for ref in txn.tables.types})
             tables = sorted(
                 (self._foreseen(txn, ref, intake) for ref in self._views.views),
@@ -163,7 +172,6 @@ class SparkLoad:
             if_commit=request.if_commit,
             idempotency_key=request.idempotency_key,
             request_digest=None if request.idempotency_key is None else self._digest(),
-            operation_id=self._operation_id,
             attempts=ATTEMPTS,
         )
 
@@ -174,6 +182,7 @@ class SparkLoad:
         return found.hexdigest()
 
     def _prepare(self, txn: WriteTxn) -> PreparedWrite:
+        self._is_handed_over = False
         intake = self._checked(txn, {ref: txn.writable(ref) for ref in txn.tables.types})
         self._times.enter("resolve")
         staged: list[StagedWrite] = []
@@ -186,6 +195,7 @@ class SparkLoad:
             reports.append(report)
         self._ask(txn, intake)
         self._times.enter("commit")
+        self._is_handed_over = True
         return PreparedWrite(
             staged=tuple(staged),
             is_strict=self._request.mode is LoadMode.OVERWRITE,
@@ -227,6 +237,7 @@ class SparkLoad:
             },
             external=self._external,
             embeds_nullable=self._request.embed,
+            is_rehearsal=self._is_rehearsal,
             block_bytes=self._settings.pipeline.batch_bytes,
             sample=self._settings.pipeline.max_violations,
         )
@@ -320,7 +331,7 @@ class SparkLoad:
     ) -> JobReport:
         request = self._request
         return JobReport(
-            operation_id=self._operation_id if row is None else row.operation_id,
+            operation_id=None if row is None else row.operation_id,
             commit=None if row is None else commit_of(row),
             branch=request.branch,
             base_branch=branch.base,
@@ -328,25 +339,38 @@ class SparkLoad:
             mode=request.mode.value,
             engine="spark",
             merge_strategy="driver" if request.mode is LoadMode.MERGE else None,
-            already_loaded=row is not None and row.operation_id != self._operation_id,
+            # Nothing was taken in: the first receipt of the same key came back.
+            already_loaded=row is not None and self._taken_for is None,
             dry_run=dry_run,
             actor_id=request.actor_id,
             tables=tuple(tables),
             stages=self._times.reports(),
         )
 
+    def _try_to_remove_files(self) -> None:
+        try:
+            self._remove_files()
+        except OmnigraphError as error:
+            # The error under way says more.
+            log.warning("files of a load stay", extra={"why": error.message})
+
     def _remove_files(self) -> None:
         """Delete the files that tasks told of; those of lost tasks are left to cleanup."""
         if self._intake is None:
             return
         for ref, pieces in self._intake.written:
-            for path in self._graph.tables.piece_files(self._bases[ref], pieces):
-                self._graph.storage.objects.delete(path)
-                self._graph.storage.objects.delete_prefix(path)
+            if ref in self._bases:
+                for path in self._graph.tables.piece_files(self._bases[ref], pieces):
+                    self._graph.storage.objects.delete_tree(path)
 
     def _clear(self) -> None:
-        self._views.close()
-        self._graph.storage.objects.delete_prefix(staging_folder(self._operation_id))
+        """Remove what only this job could use; what cannot be removed is left to cleanup."""
+        try:
+            self._views.close()
+            self._graph.storage.objects.delete_prefix(staging_folder(self._operation_id))
+        except OmnigraphError as error:
+            # The load is decided already: neither its success nor its error may be hidden.
+            log.warning("staged files stay", extra={"why": error.message})
 
 
 def _given_ids(intake: InputIntake) -> set[TableRef]:

@@ -9,6 +9,7 @@ from omnigraph.graph.job_report import LoadMode
 from omnigraph.graph.predicate_text import compile_predicate
 from omnigraph.graph.snapshot import open_snapshot
 from omnigraph.graph.type_names import find_type
+from omnigraph.graph.write_txn import checked_key
 from omnigraph.ids import MAIN_BRANCH, BranchName
 from omnigraph.pipeline.load_job import SparkLoad, SparkLoadRequest
 from omnigraph.pipeline.session import open_session
@@ -118,13 +119,13 @@ class Pipeline:
             self._settings,
             SparkLoadRequest(
                 source=str(source),
-                mode=LoadMode(mode),
+                mode=LoadMode.parse(mode),
                 branch=BranchName(branch),
                 from_=from_,
                 actor_id=self._actor_id,
                 embed=embed,
                 if_commit=if_commit,
-                idempotency_key=idempotency_key,
+                idempotency_key=checked_key(idempotency_key),
             ),
             external=self._external,
             progress=progress,

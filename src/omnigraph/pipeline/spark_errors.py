@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 from omnigraph import errors
 from omnigraph.errors import (
     Cancelled,
+    InputChanged,
     JsonValue,
     OmnigraphError,
     PipelineTaskError,
@@ -130,7 +131,8 @@ def can_be_retried(error: BaseException) -> bool:
     An error of ours that says "try again as it is" may, and so may one that we know nothing of.
     """
     if isinstance(error, OmnigraphError):
-        return error.retry is Retry.AS_IS
+        # A file that changed stays changed for this job.
+        return error.retry is Retry.AS_IS and not isinstance(error, InputChanged)
     return isinstance(error, Exception)
 
 

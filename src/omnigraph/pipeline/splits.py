@@ -139,12 +139,15 @@ def _unpacked(files: InputFiles, split: Split) -> Iterator[bytes]:
     while data := source.read(_STEP_BYTES):
         while data:
             try:
-                yield packed.decompress(data)
+                # A little packed text may be very much: it is unpacked in steps too.
+                yield packed.decompress(data, _STEP_BYTES)
             except zlib.error as error:
                 raise _no_gzip(split, str(error)) from error
-            data, is_inside = packed.unused_data, not packed.eof
+            is_inside = not packed.eof
+            data = packed.unused_data if packed.eof else packed.unconsumed_tail
             if packed.eof:  # A file may be several gzip members, one after the other.
                 packed = zlib.decompressobj(wbits=_GZIP)
+                data = data.lstrip(b"\0")  # Some writers pad the last one.
     if is_inside:
         raise _no_gzip(split, "it ends too early")
 
@@ -176,7 +179,8 @@ class _Ranges(io.RawIOBase):
 def _too_long(split: Split) -> ResourceLimit:
     return ResourceLimit(
         f"{split.file.uri} has a line of more than {MAX_NDJSON_LINE_BYTES:,} bytes after byte"
-        f" {split.start:,}; large values belong into a Blob property, outside the line",
+        f" {split.start:,}; a value of that size is loaded as"
+        " Arrow data, or as a Blob that lies outside the graph",
         resource="graph_batch_line_bytes",
         limit=MAX_NDJSON_LINE_BYTES,
         path=split.file.uri,

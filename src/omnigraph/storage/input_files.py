@@ -10,6 +10,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
+from urllib.parse import unquote
 
 import obstore
 from obstore.exceptions import BaseError, PreconditionError
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
     from omnigraph.settings import StorageSettings
 
-_BUCKET: Final = re.compile(r"s3a?://([^/]+)/?(.*)", re.DOTALL)
+_BUCKET: Final = re.compile(r"s3a?://([^/]+)/?(.*)", re.DOTALL | re.IGNORECASE)
 _WILD: Final = re.compile(r"[*?\[]")
 
 
@@ -91,7 +92,7 @@ class InputFiles:
             raise SourceError(f"cannot read {file.uri}: {error}", path=file.uri) from error
 
     def _find_local(self, where: str) -> list[InputFile]:
-        path = Path(where.removeprefix("file://"))
+        path = Path(unquote(where.removeprefix("file://")) if "://" in where else where)
         try:
             if path.is_dir():
                 return [_local(each) for each in sorted(path.iterdir()) if _is_meant(each)]
@@ -103,13 +104,18 @@ class InputFiles:
             raise SourceError(
                 f"cannot read {where}: {error.strerror or error}", path=where
             ) from error
+        except ValueError as error:
+            raise _no_pattern(where, error) from error
         return []
 
     def _find_in_bucket(self, where: str, bucket: str, key: str) -> list[InputFile]:
         wild = _WILD.search(key)
         # A folder has no object of its own: what lies below it is listed with a slash.
         prefix = key[: wild.start()].rpartition("/")[0] if wild else key.removesuffix("/")
-        pattern = re.compile(_pattern(key) if wild else rf"{re.escape(prefix)}(/[^/]+)?")
+        try:
+            pattern = re.compile(_pattern(key) if wild else rf"{re.escape(prefix)}(/[^/]+)?")
+        except re.error as error:
+            raise _no_pattern(where, error) from error
         if not prefix and not wild:
             pattern = re.compile(r"[^/]+")
         found: list[InputFile] = []
@@ -190,6 +196,12 @@ def _pattern(key: str) -> str:
         else:
             out += re.escape(part)
     return out
+
+
+def _no_pattern(where: str, error: Exception) -> SourceError:
+    return SourceError(
+        f"{where} is no pattern of file names: {error}; write *, ?, [ab] or **/", path=where
+    )
 
 
 def _changed(file: InputFile) -> InputChanged:

@@ -118,6 +118,14 @@ class StorageAdapter:
         for each in reversed(self.list(prefix)):
             self.delete(each.path)
 
+    def delete_tree(self, path: str) -> None:
+        """Delete an object, or everything below a folder of that name."""
+        below = self.list(path)
+        for each in reversed(below):
+            self.delete(each.path)
+        if not below:
+            self.delete(path)
+
     def _holds(self, path: str, data: bytes) -> bool:
         try:
             return self.get(path) == data

@@ -196,3 +196,15 @@ def test_the_limit_of_a_load_is_that_of_the_settings(tmp_path: Path) -> None:
         assert graph.load(TEXT, mode="append").commit is not None
         with pytest.raises(InvalidArgument, match="write it to a file"):
             graph.load(TEXT + b" ", mode="merge")
+
+
+@pytest.mark.parametrize("source", ["", "  ", "file://"])
+def test_an_empty_source_is_not_the_folder_one_is_in(source: str) -> None:
+    for engine in ("auto", "local", "spark"):
+        with pytest.raises(InvalidArgument, match="the source is empty"):
+            choose_lane(source, format=None, engine=engine, most_bytes=100)
+
+
+def test_what_has_no_end_is_not_read_to_it() -> None:
+    with pytest.raises(InvalidArgument, match="more than 100 bytes"):
+        read("/dev/zero", most_bytes=100)

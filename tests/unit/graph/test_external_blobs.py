@@ -1,6 +1,7 @@
 """Which addresses outside the graph a blob may hold, on every way to write one."""
 
 import os
+import pickle
 from collections.abc import Callable
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from omnigraph.errors import (
 )
 from omnigraph.graph.external_blobs import ExternalBlobs, allow_external_blobs, shown_address
 from omnigraph.limits import MAX_EXTERNAL_BLOB_CELLS, MAX_EXTERNAL_BLOB_URI_BYTES
-from omnigraph.settings import StorageSettings
+from omnigraph.settings import StorageSettings, load_settings
 from omnigraph.storage.external_objects import ExternalObjects
 
 SCHEMA = "node File { name: String @key  rank: I32?  content: Blob?  other: Blob? }"
@@ -364,3 +365,12 @@ def test_nothing_is_probed_for_a_write_that_breaks_a_rule(graph: Graph, outside:
         with pytest.raises(Exception, match="exists already"):
             writer.commit()
     assert objects.asked == []
+
+
+def test_credentials_do_not_travel_with_the_policy() -> None:
+    environ = {"AWS_ACCESS_KEY_ID": "key-id", "AWS_SECRET_ACCESS_KEY": "a-secret"}
+    policy = allow_external_blobs(["s3://bucket/photos"], load_settings(environ).storage)
+    packed = pickle.dumps(policy)
+    assert b"a-secret" not in packed
+    assert b"key-id" not in packed
+    assert pickle.loads(packed).bases == policy.bases  # noqa: S301 - our own

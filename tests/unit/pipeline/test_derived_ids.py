@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+
 from ulid import ULID
 
 from omnigraph.pipeline.derived_ids import DerivedIds
@@ -26,3 +28,9 @@ def test_other_operations_files_and_ranges_mint_other_ids() -> None:
 
 def test_an_id_has_the_time_of_the_operation() -> None:
     assert {int(ULID.from_str(each).milliseconds) for each in ids()} == {MOMENT_MS}
+
+
+def test_an_id_is_a_ulid_of_the_time_and_the_digest() -> None:
+    for number, each in enumerate(ids("x", source=3, start=9, count=50)):
+        digest = hashlib.blake2b(b"x\x003\x009\x00%d" % number, digest_size=10).digest()
+        assert each == str(ULID.from_bytes(MOMENT_MS.to_bytes(6, "big") + digest))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import random  # noqa: TID251 - seeded
 from contextlib import contextmanager
@@ -13,7 +14,10 @@ from ulid import ULID
 
 from omnigraph import Graph
 from omnigraph.errors import (
+    EmbeddingFailed,
+    EmbeddingUnavailable,
     IdempotencyKeyReused,
+    InputChanged,
     KeyConflict,
     LoadRejected,
     OmnigraphError,
@@ -401,3 +405,62 @@ def _writing_before_commit(twins: Twins, text: bytes) -> Iterator[None]:
     with armed("load.post_stage_pre_lease", write):
         yield
     assert not waiting
+
+
+@pytest.mark.parametrize("step", ["load.post_phase_a", "load.post_phase_d_pre_release"])
+def test_an_interrupt_while_it_is_committed_takes_no_file_of_it(step: str, twins: Twins) -> None:
+    path = twins.folder / "input.jsonl"
+    path.write_bytes(node("fresh", age=1))
+
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    with armed(step, interrupt), pytest.raises(KeyboardInterrupt):
+        twins.load_on_spark(str(path), "append")
+    with Graph.open(twins.folder / "spark") as again:
+        rows = b"".join(again.export(types=["Person"]))
+        if again.snapshot().entity("Person", "fresh") is None:
+            again.load(path, mode="append")
+            rows = b"".join(again.export(types=["Person"]))
+    assert b'"fresh"' in rows
+
+
+def test_blobs_beside_their_files_go_with_a_load_that_fails_or_is_only_tried(twins: Twins) -> None:
+    path = twins.folder / "input.jsonl"
+    photo = "base64:" + base64.b64encode(b"x" * 100_000).decode()
+    path.write_bytes(node("fresh", photo=photo))
+    before = _files(twins.folder / "spark")
+    assert twins.load_on_spark(str(path), "append", dry_run=True).commit is None
+    path.write_bytes(node("fresh", photo=photo) + node("p0"))
+    with pytest.raises(KeyConflict):
+        twins.load_on_spark(str(path), "append")
+    assert _files(twins.folder / "spark") == before
+
+
+def test_a_changed_file_is_told_at_once(twins: Twins, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = twins.folder / "input.jsonl"
+    path.write_bytes(node("fresh"))
+
+    def change(job: SparkLoad, *given: object) -> object:
+        path.write_bytes(node("other", age=2))
+        return taken(job, *given)
+
+    taken: Any = SparkLoad._taken
+    monkeypatch.setattr(SparkLoad, "_taken", change)
+    with pytest.raises(InputChanged):
+        twins.load_on_spark(str(path), "append")
+
+
+def test_required_vectors_are_filled_and_a_dry_run_asks_no_embedder(
+    session: PipelineSession, tmp_path: Path
+) -> None:
+    schema = 'node Doc { name: String @key  body: String  vec: Vector(4) @embed("body") }'
+    path = tmp_path / "docs.jsonl"
+    path.write_bytes(line({"type": "Doc", "data": {"name": "a", "body": "text"}}))
+    with Graph.init(tmp_path / "docs", schema=schema) as graph:
+        twins = Twins(graph, graph, tmp_path, session, Settings())
+        # The workers have no key: whoever asks an embedder there fails.
+        assert twins.load_on_spark(str(path), "append", dry_run=True).commit is None
+        with pytest.raises((EmbeddingUnavailable, EmbeddingFailed)):
+            twins.load_on_spark(str(path), "append")
+        assert graph.snapshot().count("Doc") == 0

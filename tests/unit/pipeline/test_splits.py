@@ -136,3 +136,23 @@ def test_a_file_that_changed_since_it_was_found_is_refused(
     path.unlink()
     with pytest.raises(InputChanged):
         list(read_blocks(files, split, 100))
+
+
+def test_a_small_file_that_unpacks_to_very_much_comes_in_steps(
+    files: InputFiles, tmp_path: Path
+) -> None:
+    path = tmp_path / "input.jsonl.gz"
+    path.write_bytes(
+        gzip.compress(b"x" * 99 + b"\n") + gzip.compress((b"y" * 99 + b"\n") * 300_000)
+    )
+    (split,) = cut(files.find(str(path)), 1_000)
+    blocks = list(read_blocks(files, split, 1 << 20))
+    assert max(map(len, blocks)) <= 3 << 20
+    assert sum(block.count(b"\n") + 1 for block in blocks) == 300_001
+
+
+def test_zeros_behind_the_last_member_are_padding(files: InputFiles, tmp_path: Path) -> None:
+    path = tmp_path / "input.jsonl.gz"
+    path.write_bytes(gzip.compress(b"one\n") + bytes(512))
+    (split,) = cut(files.find(str(path)), 1_000)
+    assert list(read_blocks(files, split, 1_000)) == [b"one"]

@@ -67,3 +67,15 @@ def test_another_content_of_the_same_size_is_noticed(files: InputFiles, folder: 
     path.write_bytes(b"A.JSONL")
     with pytest.raises(InputChanged):
         files.read(file, 0, 3)
+
+
+def test_an_address_of_a_file_is_decoded(files: InputFiles, tmp_path: Path) -> None:
+    (tmp_path / "my file.jsonl").write_bytes(b"x")
+    (found,) = files.find(f"file://{tmp_path}/my%20file.jsonl")
+    assert files.read(found, 0, 1) == b"x"
+
+
+def test_what_is_no_pattern_is_refused(files: InputFiles, tmp_path: Path) -> None:
+    for where in (f"{tmp_path}/**x.jsonl", "s3://bucket/x[z-a].jsonl"):
+        with pytest.raises(SourceError, match="no pattern of file names"):
+            files.find(where)
