@@ -1,6 +1,8 @@
 """`Graph`: how it is opened and closed, and who is said to have done what."""
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -135,3 +137,30 @@ def test_a_path_without_a_graph_says_how_to_make_one(tmp_path: Path) -> None:
     with pytest.raises(GraphNotFound, match=r"Graph\.init"):
         Graph.open(tmp_path / "nothing", settings=SETTINGS)
     assert not (tmp_path / "nothing").exists()
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda graph: graph.load({"Person": []}, mode="append"),
+        lambda graph: graph.load(b"", mode="append", branch=["x"]),
+        lambda graph: graph.load(b"", mode="append", branch="x", from_=5),
+        lambda graph: graph.export(types=5),
+        lambda graph: graph.export(branch=["x"]),
+        lambda graph: graph.blob("node", "Person", "a", []),
+        lambda graph: graph.blob("node", "File", "\ud800", "bytes"),
+        lambda graph: graph.blob("node", "File", "a", "bytes").read(None),
+        lambda graph: graph.query(
+            "query q() { match { $p: Person } return { $p.name } }", branch=[1]
+        ),
+        lambda graph: graph.write(["x"]),
+    ],
+)
+def test_arguments_of_the_wrong_kind_are_refused_as_such(
+    call: Callable[[Any], object], tmp_path: Path
+) -> None:
+    schema = f"{SCHEMA} node File {{ name: String @key  bytes: Blob? }}"
+    with Graph.init(tmp_path / "g", schema=schema, settings=SETTINGS) as graph:
+        graph.load(b'{"type":"File","data":{"name":"a","bytes":"base64:aGk="}}', mode="append")
+        with pytest.raises(InvalidArgument):
+            call(graph)

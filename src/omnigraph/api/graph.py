@@ -36,6 +36,7 @@ from omnigraph.graph.external_blobs import DENY_ALL, ExternalBlobs, allow_extern
 from omnigraph.graph.init import create_graph
 from omnigraph.graph.intent import SidecarKind
 from omnigraph.graph.job_report import LoadMode
+from omnigraph.graph.load_options import LoadOptions
 from omnigraph.graph.result import QueryTarget
 from omnigraph.graph.snapshot import Snapshot, open_snapshot
 from omnigraph.graph.system_tables import system_table
@@ -426,8 +427,7 @@ class Graph:
                     idempotency_key=key,
                     progress=progress,
                 )
-        request = LoadRequest(
-            content=read_content(source, most_bytes=self._settings.spark.min_input_bytes),
+        options = LoadOptions(
             mode=known_mode,
             branch=BranchName(branch),
             from_=from_,
@@ -435,6 +435,10 @@ class Graph:
             embed=embed,
             if_commit=if_commit,
             idempotency_key=key,
+        )
+        request = LoadRequest(
+            content=read_content(source, most_bytes=self._settings.spark.min_input_bytes),
+            options=options,
             concurrency=self._settings.client.load_concurrency,
         )
         told = progress or (lambda *_: None)

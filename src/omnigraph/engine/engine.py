@@ -177,7 +177,9 @@ class Engine:
             graph=graph,
             request=request,
             blobs=BlobBudget(self.external_blobs),
-            filler=VectorFiller(open_embedder=self._embedder.open, fills_nullable=request.embed),
+            filler=VectorFiller(
+                open_embedder=self._embedder.open, fills_nullable=request.options.embed
+            ),
             progress=progress,
         )
         return run.rehearse() if dry_run else run.report()

@@ -111,7 +111,8 @@ class BlobReader:
 
     def _checked_end(self, blob: Blob, start: int, end: int | None) -> int:
         for name, given in (("start", start), ("end", end)):
-            if isinstance(given, bool) or not isinstance(given, int | None):
+            is_left_out = given is None and name == "end"
+            if isinstance(given, bool) or not (isinstance(given, int) or is_left_out):
                 raise InvalidArgument(f"{name} is a number of bytes, not {given!r}", argument=name)
         stop = blob.length if end is None else min(end, blob.length)
         # Of an empty value the whole can be read, and no part of it.
@@ -157,7 +158,7 @@ def open_blob(snapshot: Snapshot, graph_id: GraphId, selector: BlobSelector) -> 
     item = _typed(snapshot, selector.kind, selector.type)
     entity_id, name = selector.id, selector.property
     _require_blob(item, name)
-    if not isinstance(entity_id, str):
+    if not isinstance(entity_id, str) or not _is_unicode(entity_id):
         raise InvalidArgument(f"an id is a text, not {entity_id!r}", argument="id")
     handle = snapshot.handle(item)
     try:
@@ -187,8 +188,13 @@ def _typed(snapshot: Snapshot, kind: str, name: str) -> NodeType | EdgeType:
     return snapshot.type(f"{kind}:{name}")
 
 
+def _is_unicode(text: str) -> bool:
+    """Whether a text can be an id at all: a lone surrogate cannot."""
+    return text.isascii() or not any("\ud800" <= each <= "\udfff" for each in text)
+
+
 def _require_blob(item: NodeType | EdgeType, name: str) -> None:
-    found = item.properties.get(name)
+    found = item.properties.get(name) if isinstance(name, str) else None
     if found is not None and found.type.scalar is Scalar.BLOB:
         return
     known = ", ".join(item.blob_properties) or "none"

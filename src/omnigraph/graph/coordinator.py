@@ -14,6 +14,7 @@ from omnigraph.errors import (
     BranchBusy,
     BranchNotFound,
     GraphNotFound,
+    InvalidArgument,
     ManifestCorrupt,
     ReadOnlyGraph,
     RecoveryBlocked,
@@ -153,7 +154,12 @@ class GraphCoordinator:
 
         Raises:
             BranchNotFound: there is none.
+            InvalidArgument: it is no name at all.
         """
+        if not isinstance(name, str):
+            raise InvalidArgument(
+                f"a branch is given by its name, not by {name!r}", argument="branch"
+            )
         return MAIN_BRANCH_ID if name == MAIN_BRANCH else self.lines.branch(name).branch_id
 
     def open_pin(self, layout: TableLayout, pinned: PinRow) -> TableHandle:

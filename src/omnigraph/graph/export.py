@@ -6,6 +6,7 @@ of a type whose rows do not lie in the order of their ids, the ids are held and 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
@@ -20,7 +21,7 @@ from omnigraph.storage.reading import ROW_ID
 from omnigraph.storage.signals import ObjectMissing
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from omnigraph.graph.snapshot import Snapshot
     from omnigraph.lang import EdgeType
@@ -61,7 +62,7 @@ def select_types(snapshot: Snapshot, names: Sequence[str] | None) -> list[NodeTy
         InvalidArgument: there is no such type.
     """
     nodes, edges = snapshot.catalog.node_types, snapshot.catalog.edge_types
-    if isinstance(names, str):
+    if isinstance(names, str) or not isinstance(names, Iterable | None):
         raise InvalidArgument(f"types is a list of names, as [{names!r}]", argument="types")
     if not names:
         return [*_by_name(nodes.values()), *_by_name(edges.values())]

@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from omnigraph.graph.rows import TableRef
+    from omnigraph.graph.stage_times import StageTimes
     from omnigraph.graph.validation import Findings, Violation
     from omnigraph.pipeline.intake import IntakePlan, IntakeResult
     from omnigraph.pipeline.progress import StageRunner
     from omnigraph.pipeline.session import PipelineSession
     from omnigraph.pipeline.splits import Split
-    from omnigraph.pipeline.stage_times import StageTimes
     from omnigraph.storage.pieces import Pieces
 
 _LINE_MASK: Final = (1 << LINE_BITS) - 1
@@ -124,7 +124,8 @@ class InputIntake:
         found = run_tasks(self.session, "intake", tasks, take_in, INTAKE_RESULT, runner=self.runner)
         results = [read_intake(each.batches[0]) for each in found]
         self.times.count(
-            found,
+            tasks=len(found),
+            retries=sum(each.attempt - 1 for each in found),
             rows=sum(table.read for each in results for table in each.tables.values()),
             size_bytes=sum(each.size_bytes for each in results),
         )

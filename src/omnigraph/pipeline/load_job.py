@@ -9,17 +9,15 @@ from __future__ import annotations
 import hashlib
 import logging
 from contextlib import ExitStack
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from omnigraph.errors import OmnigraphError
-from omnigraph.graph.commit_graph import commit_of
-from omnigraph.graph.intent import SidecarKind
 from omnigraph.graph.job_report import JobReport, LoadMode, TableReport
 from omnigraph.graph.load_branch import LoadBranch, load_branch, readable_branch
 from omnigraph.graph.load_stats import committed_tables, load_stats
 from omnigraph.graph.publisher import require_head
+from omnigraph.graph.stage_times import StageTimes
 from omnigraph.graph.tables import key_of, ref_of
 from omnigraph.graph.validation import gather, refuse_load
 from omnigraph.graph.write_txn import PreparedWrite, WriteRequest
@@ -33,7 +31,6 @@ from omnigraph.pipeline.intake import IntakePlan, staging_folder
 from omnigraph.pipeline.key_columns import unique_tuples
 from omnigraph.pipeline.progress import StageRunner
 from omnigraph.pipeline.splits import cut
-from omnigraph.pipeline.stage_times import StageTimes
 from omnigraph.pipeline.staged_tables import KeyFrames
 from omnigraph.pipeline.staged_views import StagedViews
 from omnigraph.pipeline.task_storage import TaskTable, open_task_storage
@@ -42,11 +39,12 @@ from omnigraph.storage.input_files import InputFiles
 from omnigraph.storage.pieces import PieceKind
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from omnigraph.graph.coordinator import GraphCoordinator
     from omnigraph.graph.external_blobs import ExternalBlobs
-    from omnigraph.graph.rows import CommitRow, TableRef
+    from omnigraph.graph.load_options import LoadOptions
+    from omnigraph.graph.rows import TableRef
     from omnigraph.graph.write_txn import WriteTxn
     from omnigraph.pipeline.progress import Progress
     from omnigraph.pipeline.session import PipelineSession
@@ -60,20 +58,6 @@ ATTEMPTS: Final = 4
 """The first preparation, and three more when others were faster."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SparkLoadRequest:
-    """One load as it was asked for."""
-
-    source: str
-    mode: LoadMode
-    branch: BranchName
-    from_: str | None = None
-    actor_id: str | None = None
-    embed: bool = False
-    if_commit: str | None = None
-    idempotency_key: str | None = None
-
-
 class SparkLoad:
     """One run of one load."""
 
@@ -82,7 +66,8 @@ class SparkLoad:
         graph: GraphCoordinator,
         session: PipelineSession,
         settings: Settings,
-        request: SparkLoadRequest,
+        source: str,
+        options: LoadOptions,
         *,
         external: ExternalBlobs,
         progress: Progress | None = None,
@@ -93,7 +78,9 @@ class SparkLoad:
         self._graph = graph
         self._session = session
         self._settings = settings
-        self._request = request
+        self._source = source
+        self._options = options
+        self._operations: set[str] = set()
         self._external = external
         self._driver_rows = driver_rows
         self._runner = StageRunner(session, progress)
@@ -109,38 +96,45 @@ class SparkLoad:
 
     def report(self) -> JobReport:
         """Run it and tell what it did."""
-        request = self._request
+        options = self._options
         with ExitStack() as leaving:
             leaving.callback(self._clear)
             leaving.enter_context(self._session.configured())
             branch = leaving.enter_context(
-                load_branch(self._graph, request.branch, request.from_, actor_id=request.actor_id)
+                load_branch(self._graph, options.branch, options.from_, actor_id=options.actor_id)
             )
             self._list()
             try:
-                row = self._graph.protocol.run(self._write_request(request.branch), self._prepare)
+                row = self._graph.protocol.run(self._write_request(options.branch), self._prepare)
             except BaseException:
                 # Once they are handed over, a recovery may still commit them.
                 if not self._is_handed_over:
                     self._try_to_remove_files()
                 raise
             self._times.enter(None)
-        tables = [] if row is None else committed_tables(row.stats)
-        return self._report(tables, branch, row)
+        return options.report(
+            "spark",
+            branch,
+            [] if row is None else committed_tables(row.stats),
+            self._times.reports(),
+            row,
+            # The first receipt of the same key came back.
+            already_loaded=row is not None and row.operation_id not in self._operations,
+        )
 
     def rehearse(self) -> JobReport:
         """Check everything and tell what a run would do; nothing stays."""
-        request = self._request
+        options = self._options
         with ExitStack() as leaving:
             leaving.callback(self._clear)
             leaving.enter_context(self._session.configured())
             self._list()
             leaving.callback(self._try_to_remove_files)
-            branch = readable_branch(self._graph, request.branch, request.from_)
+            branch = readable_branch(self._graph, options.branch, options.from_)
             txn = self._graph.protocol.capture(
                 self._write_request(BranchName(branch)), self._graph.clock.now_us()
             )
-            require_head(request.if_commit, txn.line)
+            require_head(options.if_commit, txn.line)
             self._is_rehearsal = True
             intake = self._checked(txn, {ref: txn.readable(ref) for ref in txn.tables.types})
             tables = sorted(
@@ -148,12 +142,12 @@ class SparkLoad:
                 key=lambda each: each.order,
             )
             self._times.enter(None)
-        target = LoadBranch(name=request.branch, base=request.from_)
-        return self._report(tables, target, dry_run=True)
+        target = LoadBranch(name=options.branch, base=options.from_)
+        return options.report("spark", target, tables, self._times.reports(), dry_run=True)
 
     def _list(self) -> None:
         self._times.enter("list")
-        self._files = InputFiles(self._settings.storage).find(self._request.source)
+        self._files = InputFiles(self._settings.storage).find(self._source)
         probe = partial(open_task_storage, str(self._graph.storage.location))
         require_matching_executors(self._session, probe, runner=self._runner)
         self._intake = InputIntake(
@@ -164,25 +158,17 @@ class SparkLoad:
         )
 
     def _write_request(self, branch: BranchName) -> WriteRequest:
-        request = self._request
-        return WriteRequest(
-            kind=SidecarKind.LOAD,
-            branch=branch,
-            actor_id=request.actor_id,
-            if_commit=request.if_commit,
-            idempotency_key=request.idempotency_key,
-            request_digest=None if request.idempotency_key is None else self._digest(),
-            attempts=ATTEMPTS,
-        )
+        return self._options.write_request(branch, self._digest, ATTEMPTS)
 
     def _digest(self) -> str:
-        found = hashlib.sha256(f"load {self._request.mode} {self._request.embed}\n".encode())
+        found = hashlib.sha256(f"load {self._options.mode} {self._options.embed}\n".encode())
         for file in self._files:
             found.update(f"{file.uri} {file.size_bytes} {file.mark}\n".encode())
         return found.hexdigest()
 
     def _prepare(self, txn: WriteTxn) -> PreparedWrite:
         self._is_handed_over = False
+        self._operations.add(txn.operation_id)
         intake = self._checked(txn, {ref: txn.writable(ref) for ref in txn.tables.types})
         self._times.enter("resolve")
         staged: list[StagedWrite] = []
@@ -198,8 +184,8 @@ class SparkLoad:
         self._is_handed_over = True
         return PreparedWrite(
             staged=tuple(staged),
-            is_strict=self._request.mode is LoadMode.OVERWRITE,
-            stats={"load": load_stats(self._request.mode, reports)},
+            is_strict=self._options.mode is LoadMode.OVERWRITE,
+            stats={"load": load_stats(self._options.mode, reports)},
         )
 
     def _checked(self, txn: WriteTxn, bases: Mapping[TableRef, TableHandle]) -> InputIntake:
@@ -236,7 +222,7 @@ class SparkLoad:
                 ref: TaskTable(layout=base.layout, pin=base.pin) for ref, base in bases.items()
             },
             external=self._external,
-            embeds_nullable=self._request.embed,
+            embeds_nullable=self._options.embed,
             is_rehearsal=self._is_rehearsal,
             block_bytes=self._settings.pipeline.batch_bytes,
             sample=self._settings.pipeline.max_violations,
@@ -251,10 +237,10 @@ class SparkLoad:
         tables = self._views.tables(txn, intake.results)
         rows = sum(table.read for each in intake.results for table in each.tables.values())
         if rows <= self._driver_rows:
-            return DriverChecks(txn, self._request.mode, tables, self._graph.storage)
+            return DriverChecks(txn, self._options.mode, tables, self._graph.storage)
         return LoadChecks(
             txn.catalog,
-            self._request.mode,
+            self._options.mode,
             tables,
             KeyFrames(self._session, str(self._graph.storage.location), tables),
             self._runner,
@@ -264,9 +250,9 @@ class SparkLoad:
 
     def _stage(self, txn: WriteTxn, ref: TableRef) -> StagedWrite:
         view, store = self._views.views[ref], self._graph.tables
-        if self._request.mode is LoadMode.OVERWRITE:
+        if self._options.mode is LoadMode.OVERWRITE:
             return store.stage_pieces(view.base, PieceKind.OVERWRITE, view.pieces, txn.stamp)
-        if self._request.mode is LoadMode.APPEND or txn.line.pins[ref].row_count == 0:
+        if self._options.mode is LoadMode.APPEND or txn.line.pins[ref].row_count == 0:
             return store.stage_pieces(view.base, PieceKind.APPEND, view.pieces, txn.stamp)
         return stage_upsert(store, view, txn.stamp)
 
@@ -275,16 +261,16 @@ class SparkLoad:
         given = _given_ids(intake)
         for ref in self._views.views:
             item = txn.tables.types[ref]
-            if self._request.mode is LoadMode.OVERWRITE:
+            if self._options.mode is LoadMode.OVERWRITE:
                 txn.read_set.ask_all(ref)
-            is_new = self._request.mode is LoadMode.APPEND or not txn.line.pins[ref].row_count
+            is_new = self._options.mode is LoadMode.APPEND or not txn.line.pins[ref].row_count
             if is_new and ref in given:
                 self._ask_for(txn, ref, "id", of=(ref, "id"))
             if unique_tuples(item):
                 txn.read_set.ask_values(ref)
             if isinstance(item, EdgeType):
                 self._ask_ends(txn, ref, item)
-        if self._request.mode is LoadMode.OVERWRITE:
+        if self._options.mode is LoadMode.OVERWRITE:
             for edge in txn.catalog.edge_types.values():
                 ends = {ref_of(txn.catalog.node_types[n]) for n in (edge.from_type, edge.to_type)}
                 if ends & self._views.views.keys():
@@ -307,9 +293,9 @@ class SparkLoad:
         view = self._views.views[ref]
         rows = sum(each.num_rows for each in view.pieces.added)
         changed = removed = 0
-        if self._request.mode is LoadMode.OVERWRITE:
+        if self._options.mode is LoadMode.OVERWRITE:
             removed = txn.line.pins[ref].row_count
-        elif self._request.mode is LoadMode.MERGE and txn.line.pins[ref].row_count:
+        elif self._options.mode is LoadMode.MERGE and txn.line.pins[ref].row_count:
             changed = self._views.count_existing(ref)
         read = _read(intake, ref)
         return TableReport(
@@ -319,32 +305,6 @@ class SparkLoad:
             changed=changed,
             removed=removed,
             superseded=read - rows,
-        )
-
-    def _report(
-        self,
-        tables: Sequence[TableReport],
-        branch: LoadBranch,
-        row: CommitRow | None = None,
-        *,
-        dry_run: bool = False,
-    ) -> JobReport:
-        request = self._request
-        return JobReport(
-            operation_id=None if row is None else row.operation_id,
-            commit=None if row is None else commit_of(row),
-            branch=request.branch,
-            base_branch=branch.base,
-            branch_created=branch.was_created,
-            mode=request.mode.value,
-            engine="spark",
-            merge_strategy="driver" if request.mode is LoadMode.MERGE else None,
-            # Nothing was taken in: the first receipt of the same key came back.
-            already_loaded=row is not None and self._taken_for is None,
-            dry_run=dry_run,
-            actor_id=request.actor_id,
-            tables=tuple(tables),
-            stages=self._times.reports(),
         )
 
     def _try_to_remove_files(self) -> None:

@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING, Literal, Self, TypeAlias
 
 from omnigraph.errors import InvalidArgument, SourceError
 from omnigraph.graph.job_report import LoadMode
+from omnigraph.graph.load_options import LoadOptions
 from omnigraph.graph.predicate_text import compile_predicate
 from omnigraph.graph.snapshot import open_snapshot
 from omnigraph.graph.type_names import find_type
 from omnigraph.graph.write_txn import checked_key
 from omnigraph.ids import MAIN_BRANCH, BranchName
-from omnigraph.pipeline.load_job import SparkLoad, SparkLoadRequest
+from omnigraph.pipeline.load_job import SparkLoad
 from omnigraph.pipeline.session import open_session
 from omnigraph.pipeline.table_frame import plan_scan, table_frame
 
@@ -117,8 +118,8 @@ class Pipeline:
             self._graph,
             self._session,
             self._settings,
-            SparkLoadRequest(
-                source=str(source),
+            str(source),
+            LoadOptions(
                 mode=LoadMode.parse(mode),
                 branch=BranchName(branch),
                 from_=from_,

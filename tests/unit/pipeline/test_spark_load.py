@@ -27,8 +27,9 @@ from omnigraph.errors import (
 from omnigraph.failpoints import armed
 from omnigraph.graph.external_blobs import DENY_ALL
 from omnigraph.graph.job_report import JobReport, LoadMode
+from omnigraph.graph.load_options import LoadOptions
 from omnigraph.ids import BranchName
-from omnigraph.pipeline.load_job import SparkLoad, SparkLoadRequest
+from omnigraph.pipeline.load_job import SparkLoad
 from omnigraph.settings import Settings
 
 if TYPE_CHECKING:
@@ -166,8 +167,8 @@ class Twins:
             self.spark._graph,
             self.session,
             self.settings,
-            SparkLoadRequest(
-                source=source,
+            source,
+            LoadOptions(
                 mode=LoadMode(mode),
                 branch=BranchName(options.pop("branch", "main")),
                 **options,

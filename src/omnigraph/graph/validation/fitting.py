@@ -222,7 +222,7 @@ def arrow_table(type_name: str, given: ArrowRows) -> pa.Table:
         if isinstance(given, Sequence):
             return pa.Table.from_batches(given)
         return _without_frame_index(pa.RecordBatchReader.from_stream(given).read_all())
-    except (TypeError, pa.ArrowException) as error:
+    except (TypeError, ValueError, pa.ArrowException) as error:
         raise InvalidArgument(
             f"rows of {type_name} come as Arrow: a table, record batches, a data frame, or anything"
             f" with an Arrow stream; wrap a dict of columns in pyarrow.table() ({error})",

@@ -8,10 +8,7 @@ from typing import TYPE_CHECKING
 from omnigraph.graph.job_report import StageReport
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from omnigraph.clock import Clock
-    from omnigraph.pipeline.tasks import TaskResult
 
 
 @dataclass
@@ -42,14 +39,14 @@ class StageTimes:
             self._stages.setdefault(stage, _Stage())
 
     def count(
-        self, results: Sequence[TaskResult] = (), *, rows: int = 0, size_bytes: int = 0
+        self, *, tasks: int = 0, retries: int = 0, rows: int = 0, size_bytes: int = 0
     ) -> None:
         """What the current stage did."""
         if self._current is None:
             return
         stage = self._stages[self._current]
-        stage.tasks += len(results)
-        stage.retries += sum(each.attempt - 1 for each in results)
+        stage.tasks += tasks
+        stage.retries += retries
         stage.rows += rows
         stage.bytes += size_bytes
 
