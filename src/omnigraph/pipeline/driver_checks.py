@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import pyarrow as pa
 
+from omnigraph.errors import InternalError
 from omnigraph.graph.arrays import one_array
 from omnigraph.graph.job_report import LoadMode
 from omnigraph.graph.lookups import TxnLookups
@@ -71,10 +72,9 @@ class DriverChecks:
 
     def _delta(self, ref: TableRef, table: StagedTable, storage: GraphStorage) -> TableDelta:
         parts = [rows for part in table.parts for rows in read_part(storage, table, part)]
-        rows = pa.concat_tables(parts) if parts else None
-        if rows is None:
-            raise AssertionError("a table with parts has rows")
-        rows = rows.sort_by(PLACE).combine_chunks()
+        if not parts:
+            raise InternalError(f"nothing is staged for {table.item.name}; please report this")
+        rows = pa.concat_tables(parts).sort_by(PLACE).combine_chunks()
         self._places[ref] = one_array(rows[PLACE])
         ids = one_array(rows["id"])
         return TableDelta(

@@ -12,7 +12,7 @@ from contextlib import ExitStack
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from omnigraph.errors import OmnigraphError
+from omnigraph.errors import InternalError, OmnigraphError
 from omnigraph.graph.job_report import JobReport, LoadMode, TableReport
 from omnigraph.graph.load_branch import LoadBranch, load_branch, readable_branch
 from omnigraph.graph.load_stats import committed_tables, load_stats
@@ -212,7 +212,7 @@ class SparkLoad:
     ) -> tuple[InputIntake, IntakePlan]:
         """The input as rows; it is taken in again only when the schema changed."""
         if self._intake is None:
-            raise AssertionError("nothing is taken in before the input is listed")
+            raise InternalError("a load took its input in before it was listed; please report this")
         plan = IntakePlan(
             root=str(self._graph.storage.location),
             operation_id=self._operation_id,

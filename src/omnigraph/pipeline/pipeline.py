@@ -14,6 +14,7 @@ from omnigraph.graph.write_txn import checked_key
 from omnigraph.ids import MAIN_BRANCH, BranchName
 from omnigraph.pipeline.load_job import SparkLoad
 from omnigraph.pipeline.session import open_session
+from omnigraph.pipeline.spark_types import readable_columns
 from omnigraph.pipeline.table_frame import plan_scan, table_frame
 
 if TYPE_CHECKING:
@@ -184,7 +185,7 @@ class Pipeline:
 
 
 def _require_columns(item: NodeType | EdgeType, columns: Sequence[str] | None) -> None:
-    known = [name for name in item.arrow_schema.names if name not in item.blob_properties]
+    known = readable_columns(item)
     for name in columns or ():
         if name not in known:
             raise InvalidArgument(
