@@ -24,7 +24,7 @@ format: install ## Format the code and fix what the linter can fix
 	@.venv/bin/ruff check --fix --quiet . || true; .venv/bin/ruff format .
 
 lock: ## Resolve requirements.lock anew, keeping what still fits (UPGRADE=1: the newest of all)
-	@$(LIB); ensure_uv; .venv/bin/uv pip compile pyproject.toml --extra dev --universal \
+	@$(LIB); ensure_uv; .venv/bin/uv pip compile pyproject.toml --extra dev --extra connect --universal \
 		--python-version 3.11 --generate-hashes --no-header --no-annotate --quiet \
 		$(if $(UPGRADE),--upgrade) -o requirements.lock
 

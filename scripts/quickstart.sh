@@ -16,11 +16,13 @@ graph="$scratch/papers.omni"
 "$VENV/bin/omnigraph" doctor
 "$VENV/bin/python" examples/papers/quickstart.py
 "$VENV/bin/omnigraph" init "$graph" --schema examples/papers/schema.pg
-"$VENV/bin/omnigraph" load "$graph" --data examples/papers/papers-small.ndjson --mode append
+say "Loading the sample on Spark; its start takes some seconds."
+"$VENV/bin/omnigraph" run examples/papers/pipeline.yaml --store "$graph"
 "$VENV/bin/omnigraph" query topic_overview --store "$graph" --query examples/papers/queries.gq
 "$VENV/bin/python" examples/papers/store.py
 
 say ""
 say "Next: source .venv/bin/activate, then"
 say "  omnigraph init papers.omni --schema examples/papers/schema.pg"
-say "  omnigraph load papers.omni --data examples/papers/papers-small.ndjson --mode append"
+say "  omnigraph run examples/papers/pipeline.yaml --store papers.omni"
+say "  omnigraph query topic_overview --store papers.omni --query examples/papers/queries.gq"

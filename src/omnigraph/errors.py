@@ -236,7 +236,7 @@ class InputChanged(InputError):
 
 
 class SettingInvalid(InputError):
-    """A malformed setting or configuration file; the message names the variable or key."""
+    """A malformed setting, configuration or pipeline file; the message names variable or key."""
 
     code = "setting_invalid"
 
@@ -304,7 +304,7 @@ class ConflictError(OmnigraphError):
 
 
 class ReadSetChanged(ConflictError):
-    """The branch moved under a prepared strict write; details `member`."""
+    """The branch moved under a strict write or a run of a pipeline; details `member`."""
 
     code = "read_set_conflict"
     retry = Retry.REBASE
@@ -399,7 +399,7 @@ class GraphExists(ConflictError):
 
 
 class RootNotEmpty(ConflictError):
-    """`init` on a folder with other objects in it."""
+    """`init`, or an export to files, on a folder with other objects in it."""
 
     code = "root_not_empty"
 

@@ -58,6 +58,11 @@ NAMES: frozenset[str] = frozenset(f"{kind}.{step}" for kind in WRITERS for step 
     "init.post_manifest_pre_unclaim",
     "branch_create.post_native",
     "branch_delete.post_publish_pre_reclaim",
+    "spark_load.post_open",
+    "spark_load.post_list",
+    "spark_load.post_intake",
+    "spark_load.post_check",
+    "spark_load.post_resolve",
 }
 """Every registered point. A protocol step and its name arrive together."""
 

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import os
 import random
+import struct
 import threading
+from itertools import accumulate
 from typing import TYPE_CHECKING, NewType, Protocol
 
 from ulid import ULID
@@ -59,6 +61,8 @@ _RANDOM_BITS = 80
 _RANDOM_BYTES = _RANDOM_BITS // 8
 _STEP_BYTES = 8
 _ULID_BYTES = 16
+_LETTERS = 26
+_ALPHABET = b"0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 
 
 class IdSource(Protocol):
@@ -66,6 +70,10 @@ class IdSource(Protocol):
 
     def next_ulid(self) -> str:
         """A new ULID: 26 characters, upper case, greater than every earlier one of this source."""
+        ...
+
+    def next_ulids(self, count: int) -> list[str]:
+        """So many new ULIDs, in the order of their minting; for loads, which mint millions."""
         ...
 
 
@@ -83,15 +91,41 @@ class UlidSource:
     def next_ulid(self) -> str:
         """A new ULID, greater than every earlier one, also when the clock stands or goes back."""
         with self._lock:
-            value = self._clock.now_ms() << _RANDOM_BITS | self._random(_RANDOM_BYTES)
-            if value >> _RANDOM_BITS <= self._last >> _RANDOM_BITS:
-                # A step of one would let a forked child mint the same ids as its parent.
-                value = self._last + 1 + self._random(_STEP_BYTES)
-            self._last = value
+            value = self._last = self._next()
         return str(ULID.from_bytes(value.to_bytes(_ULID_BYTES, "big")))
+
+    def next_ulids(self, count: int) -> list[str]:
+        """New ULIDs, each greater than the one before; one reading of the clock for all."""
+        if count < 1:
+            return []
+        with self._lock:
+            first = self._next()
+            steps = struct.unpack(f">{count - 1}Q", self._random_bytes(_STEP_BYTES * (count - 1)))
+            values = list(accumulate(steps, lambda value, step: value + 1 + step, initial=first))
+            self._last = values[-1]
+        return spell_ulids(b"".join(value.to_bytes(_ULID_BYTES, "big") for value in values))
+
+    def _next(self) -> int:
+        moment = self._clock.now_ms()
+        if moment > self._last >> _RANDOM_BITS:
+            return moment << _RANDOM_BITS | self._random(_RANDOM_BYTES)
+        # A step of one would let a forked child mint the same ids as its parent.
+        return self._last + 1 + self._random(_STEP_BYTES)
 
     def _random(self, length: int) -> int:
         return int.from_bytes(self._random_bytes(length), "big")
+
+
+def spell_ulids(octets: bytes) -> list[str]:
+    """The texts of ULIDs of 16 octets each, one behind the other."""
+    import numpy as np
+
+    words = np.frombuffer(octets, np.uint8).reshape(-1, _ULID_BYTES)
+    # 130 bits, of which the first two are zero: 26 letters of five.
+    bits = np.unpackbits(np.pad(words, ((0, 0), (1, 0))), axis=1)[:, 6:]
+    letters = bits.reshape(len(words), _LETTERS, 5) @ np.array([16, 8, 4, 2, 1], np.uint8)
+    text = np.frombuffer(_ALPHABET, np.uint8)[letters].tobytes().decode("ascii")
+    return [text[at : at + _LETTERS] for at in range(0, len(text), _LETTERS)]
 
 
 def seeded_ids(seed: int, clock: Clock) -> UlidSource:

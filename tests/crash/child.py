@@ -14,15 +14,18 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any
 
-# pyarrow imports pandas if it is there, which takes longer than everything else together.
-sys.modules["pandas"] = None  # type: ignore[assignment]
+# pyarrow imports pandas if it is there, which takes longer than everything else together; only
+# PySpark insists on it.
+if not any(each.startswith("spark_") for each in sys.argv):
+    sys.modules["pandas"] = None  # type: ignore[assignment]
 
-from tests.crash.model import SCHEMA  # noqa: E402
-from tests.crash.scripts import RIVAL  # noqa: E402
-from tests.crash.writes import WRITES, Write, commit  # noqa: E402
+from tests.crash.model import SCHEMA
+from tests.crash.scripts import RIVAL
+from tests.crash.spark_loads import JOBS, join_running_java
+from tests.crash.writes import WRITES, Write, commit
 
-from omnigraph import Graph, failpoints  # noqa: E402
-from omnigraph.errors import OmnigraphError  # noqa: E402
+from omnigraph import Graph, failpoints
+from omnigraph.errors import OmnigraphError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -84,6 +87,8 @@ def _act(graph: Graph, script: str, branch: str) -> str | None:
             graph.branches.delete(branch)
             return None
         case _:
+            if script in JOBS:
+                join_running_java()
             made = commit(graph, ALL[script], branch)
             return None if made is None else made.graph_commit_id
 

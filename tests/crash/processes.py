@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
 PROJECT = Path(__file__).parents[2]
 TTL_MS = 300
 LONG_MS = 15_000
-_PATIENCE_S = 30.0
+_PATIENCE_S = 60.0
 _LOOK_S = 0.005
 _ATTEMPTS = 3
 
@@ -137,7 +137,13 @@ class Child:
 
 @contextmanager
 def child(
-    root: Path, branch: str, script: str, trap: Trap | None, *, actor: str = "child"
+    root: Path,
+    branch: str,
+    script: str,
+    trap: Trap | None,
+    *,
+    actor: str = "child",
+    variables: Mapping[str, str] | None = None,
 ) -> Iterator[Child]:
     """A child that runs a script; it is gone when the block ends."""
     environ = {
@@ -148,6 +154,7 @@ def child(
         # A dead holder is seen at once; only a standing one must be waited for.
         "OMNIGRAPH_LEASE_TTL_MS": str(TTL_MS if trap is not None and trap.is_short else LONG_MS),
         "OMNIGRAPH_DURABILITY": "process",
+        **(variables or {}),
     }
     command = [sys.executable, "-m", "tests.crash.child", str(root), branch, script]
     command += ["--actor", actor]
@@ -173,7 +180,13 @@ def child(
         running.kill()
 
 
-def run_child(root: Path, branch: str, script: str, trap: Trap | None) -> Ended:
+def run_child(
+    root: Path,
+    branch: str,
+    script: str,
+    trap: Trap | None,
+    variables: Mapping[str, str] | None = None,
+) -> Ended:
     """Run a child to its end."""
-    with child(root, branch, script, trap) as running:
+    with child(root, branch, script, trap, variables=variables) as running:
         return running.end()

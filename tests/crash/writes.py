@@ -1,4 +1,4 @@
-"""Every write that crash tests make: through the writer, as a mutation, as a load."""
+"""Every write that crash tests make: through the writer, as mutations, as loads of both lanes."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from tests.crash.loads import LOADS, Load
 from tests.crash.model import COLUMNS, Content
 from tests.crash.mutations import MUTATIONS, Mutation
 from tests.crash.scripts import INDEX, SCRIPTS, Script
+from tests.crash.spark_loads import JOBS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 Write: TypeAlias = Script | Mutation | Load
 
-WRITES: Mapping[str, Write] = {**SCRIPTS, **MUTATIONS, **LOADS, "index": INDEX}
+WRITES: Mapping[str, Write] = {**SCRIPTS, **MUTATIONS, **LOADS, **JOBS, "index": INDEX}
 
 ROW_KINDS = {"mutation", "load"}
 """The kinds of commit by which rows change."""

@@ -12,7 +12,7 @@ from tests.property.profiles import many, quick
 
 from omnigraph.graph.graph_lines import GraphLineReader
 from omnigraph.graph.validation import Code
-from omnigraph.graph.validation.json_columns import fit_json_column
+from omnigraph.graph.validation.json_columns import JsonValues, fit_json_column
 from omnigraph.lang import compile_schema
 from omnigraph.lang.types import PropType, Scalar
 from omnigraph.lang.values import UnfitValue, read_json
@@ -160,7 +160,7 @@ def _bits(value: object, kind: PropType) -> object:
 
 def stored(kind: PropType, values: list[object]) -> tuple[list[object], dict[int, str]]:
     """What the column holds, bit by bit, and why some of it is null."""
-    found = fit_json_column(values, kind)
+    found = fit_json_column(JsonValues.of(values), kind)
     column = found.fitted.values
     column.validate(full=True)
     assert [bool(each) for each in found.fitted.unfit] == [

@@ -96,3 +96,11 @@ def test_minted_ids_are_upper_case(mint: type[str]) -> None:
 def test_a_branch_id_is_lower_case_because_it_becomes_part_of_a_path() -> None:
     minted = new_branch_id(seeded_ids(1, ManualClock(now_us=NOW_US)))
     assert minted == minted.lower()
+
+
+def test_many_ids_at_once_are_those_of_as_many_calls() -> None:
+    one, many = (seeded_ids(7, ManualClock()) for _ in range(2))
+    assert many.next_ulids(3) + many.next_ulids(0) + many.next_ulids(2) == [
+        one.next_ulid() for _ in range(5)
+    ]
+    assert many.next_ulid() == one.next_ulid()

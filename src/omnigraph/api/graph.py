@@ -18,8 +18,10 @@ from omnigraph.api.arguments import (
 )
 from omnigraph.api.load_source import (
     choose_lane,
+    has_active_session,
     read_content,
-    require_no_rejects,
+    require_graph_lines,
+    source_name,
 )
 from omnigraph.api.parts import GraphBranches, GraphCommits, GraphMaintenance, GraphSchema
 from omnigraph.clock import SystemClock
@@ -37,6 +39,7 @@ from omnigraph.graph.init import create_graph
 from omnigraph.graph.intent import SidecarKind
 from omnigraph.graph.job_report import LoadMode
 from omnigraph.graph.load_options import LoadOptions
+from omnigraph.graph.reject_options import parse_reject_options
 from omnigraph.graph.result import QueryTarget
 from omnigraph.graph.snapshot import Snapshot, open_snapshot
 from omnigraph.graph.system_tables import system_table
@@ -369,13 +372,15 @@ class Graph:
         engine: Literal["auto", "local", "spark"] = "auto",
         on_error: Literal["fail", "quarantine"] = "fail",
         rejects: str | None = None,
+        max_rejects: int | None = None,
+        max_reject_ratio: float | None = None,
         embed: bool = False,
         dry_run: bool = False,
         if_commit: str | None = None,
         idempotency_key: str | None = None,
         progress: Progress | None = None,
     ) -> JobReport:
-        """Load nodes and edges as one commit: all of them or nothing.
+        """Load nodes and edges as one commit: all of them or nothing, but for what is set aside.
 
         Args:
             source: the path of an NDJSON file, a folder, a pattern of files or an `s3://` address;
@@ -385,11 +390,15 @@ class Graph:
                 (replace all rows of each type of the input).
             branch: where to write.
             from_: fork the branch from this one if it does not exist.
-            format: `ndjson`, the default.
+            format: `ndjson`, the default; tabular files need the load of `pipeline()`.
             engine: `local` (in this process), `spark`, or `auto`: Spark for what is not one file of
-                moderate size, unless the settings say otherwise.
-            on_error: what bad rows do; `quarantine` is not in this version.
-            rejects: where bad rows are written; not in this version.
+                moderate size and wherever a session is active, unless the settings say otherwise.
+            on_error: what bad rows do: `fail` refuses the load, `quarantine` sets them aside in
+                `rejects` and commits the rest.
+            rejects: the folder, local or `s3://`, that gets a folder with the bad rows of this
+                load, also where it fails.
+            max_rejects: more bad rows than this fail the load; the setting by default.
+            max_reject_ratio: so does a larger part of what was read; the setting by default.
             embed: fill nullable `@embed` vectors too, not only the required ones.
             dry_run: check everything and report, write nothing.
             if_commit: write only while this commit is the head of the branch.
@@ -404,16 +413,24 @@ class Graph:
             PreconditionFailed: the head is not the given `if_commit`.
         """
         self._graph.require_writable()
-        require_no_rejects(on_error, rejects)
         known_mode = LoadMode.parse(mode)
+        bad_rows = parse_reject_options(
+            self._settings,
+            on_error=on_error,
+            rejects=rejects,
+            max_rejects=max_rejects,
+            max_reject_ratio=max_reject_ratio,
+        )
         key = checked_key(idempotency_key)
         lane = choose_lane(
             source,
             format=format,
             engine=self._settings.spark.engine if engine == "auto" else engine,
             most_bytes=self._settings.spark.min_input_bytes,
+            has_session=has_active_session(),
         )
-        if lane == "spark" and isinstance(source, str | Path):
+        require_graph_lines(source, format)
+        if lane.engine == "spark" and isinstance(source, str | Path):
             with self.pipeline() as pipeline:
                 return pipeline.load(
                     source,
@@ -421,6 +438,10 @@ class Graph:
                     branch=branch,
                     from_=from_,
                     format=format,
+                    on_error=on_error,
+                    rejects=rejects,
+                    max_rejects=max_rejects,
+                    max_reject_ratio=max_reject_ratio,
                     embed=embed,
                     dry_run=dry_run,
                     if_commit=if_commit,
@@ -435,11 +456,13 @@ class Graph:
             embed=embed,
             if_commit=if_commit,
             idempotency_key=key,
+            rejects=bad_rows,
         )
         request = LoadRequest(
             content=read_content(source, most_bytes=self._settings.spark.min_input_bytes),
             options=options,
             concurrency=self._settings.client.load_concurrency,
+            source=source_name(source),
         )
         told = progress or (lambda *_: None)
         return self._engine.load(
@@ -465,6 +488,7 @@ class Graph:
             self._settings,
             actor_id=self._actor,
             external=self._engine.external_blobs,
+            embedder=self._engine.given_embedder,
             spark=spark,
             shared_filesystem=shared_filesystem,
         )

@@ -1,18 +1,22 @@
 """The source of a load as callers give it, and the lane that it takes.
 
 One NDJSON input up to the threshold is read here and loaded in this process. Folders, globs,
-addresses, other formats and larger inputs belong to Spark.
+addresses, tabular formats and larger inputs belong to Spark, and with an active session of Spark
+every input that Spark can read does.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Final, Literal, TypeAlias
 from urllib.parse import unquote
 
 from omnigraph.errors import InvalidArgument, SourceError
 from omnigraph.graph.validation import arrow_table
+from omnigraph.lang.suggest import did_you_mean
+from omnigraph.pipeline.source_formats import guess_format
 
 if TYPE_CHECKING:
     from omnigraph.engine.loads import LoadContent
@@ -20,68 +24,92 @@ if TYPE_CHECKING:
 
 LoadSource: TypeAlias = "str | Path | bytes | BinaryIO | Mapping[str, ArrowRows]"
 
-_OTHER_FILES: Final = {
-    ".parquet": "parquet",
-    ".csv": "csv",
-    ".tsv": "csv",
-    ".orc": "orc",
-    ".avro": "avro",
-}
+NDJSON: Final = "ndjson"
 _COMPRESSED: Final = (".gz", ".gzip", ".zst", ".bz2", ".xz")
-_FORMATS: Final = ("ndjson", "json", "csv", "parquet", "orc", "table")
+_FORMATS: Final = (NDJSON, "json", "csv", "parquet", "orc", "table")
 _ENGINES: Final = ("auto", "local", "spark")
 
 
-def require_no_rejects(on_error: str, rejects: str | None) -> None:
-    """Refuse what no lane can do with bad rows yet.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lane:
+    """Where a load runs, and what decided it; `why` is empty for the usual lane of a file."""
 
-    Raises:
-        InvalidArgument: it is asked for.
-    """
-    if on_error not in ("fail", "quarantine"):
-        raise InvalidArgument(
-            f"on_error is 'fail' or 'quarantine', not {on_error!r}", argument="on_error"
-        )
-    if on_error == "quarantine" or rejects is not None:
-        raise InvalidArgument(
-            "bad rows cannot be set aside in this version; leave on_error and rejects out, correct"
-            " the rows that the error lists and load again",
-            argument="on_error",
-        )
+    engine: Literal["local", "spark"]
+    why: str = ""
 
 
 def choose_lane(
-    source: LoadSource, *, format: str | None, engine: str, most_bytes: int
-) -> Literal["local", "spark"]:
+    source: LoadSource,
+    *,
+    format: str | None,
+    engine: str,
+    most_bytes: int,
+    has_session: bool = False,
+) -> Lane:
     """Where a load runs: one NDJSON input of moderate size here, all else on Spark.
+
+    `has_session`: a session of Spark is active, so that nobody waits for one to start.
 
     Raises:
         InvalidArgument: the engine that is asked for cannot take the source.
-        SourceError: there is no such format, or none that this version reads.
+        SourceError: there is no such format.
     """
-    _require_known(format, engine)
+    if engine not in _ENGINES:
+        raise InvalidArgument(
+            f"engine is 'auto', 'local' or 'spark', not {engine!r}", argument="engine"
+        )
     if not isinstance(source, str | Path):
-        if engine == "spark":
-            raise InvalidArgument(
-                "Spark reads files: give a path, a folder, a pattern or an address as the source",
-                argument="source",
-            )
-        if format not in (None, "ndjson"):
-            raise InvalidArgument(
-                f"the format {format!r} is one of files; rows in memory come as NDJSON bytes or as"
-                " Arrow data",
-                argument="format",
-            )
-        return "local"
-    _require_lines(source, format)
-    why = _why_spark(source, most_bytes=most_bytes)
+        return _lane_of_rows(format_of(source, format), engine)
+    path = local_path(source)
+    kind = format_of(source, format)
+    why = f"the format {kind}" if kind != NDJSON else _why_spark(source, path, most_bytes)
     if engine == "spark" or (why is not None and engine == "auto"):
-        return "spark"
+        return Lane(engine="spark", why=why or "")
     if why is not None:
         raise InvalidArgument(
             f"{why} needs Spark; leave the engine out, or give 'spark'", argument="engine"
         )
-    return "local"
+    if has_session and engine == "auto":
+        return Lane(engine="spark", why="a Spark session is active")
+    return Lane(engine="local")
+
+
+def has_active_session() -> bool:
+    """Whether this process has a session of Spark already; starts and imports none."""
+    from omnigraph.pipeline.session import find_active_session
+
+    return find_active_session() is not None
+
+
+def format_of(source: LoadSource, given: str | None) -> str:
+    """The format that is given, or the one that the ending of the name tells.
+
+    Raises:
+        SourceError: there is no such format.
+    """
+    if given is not None and given not in _FORMATS:
+        hint = did_you_mean(given, _FORMATS, otherwise="the formats are")
+        raise SourceError(f"there is no format {given!r}{hint}", format=given)
+    if given is not None or not isinstance(source, str | Path):
+        return given or NDJSON
+    return guess_format(str(source)).value
+
+
+def require_graph_lines(source: LoadSource, format: str | None) -> None:
+    """Refuse a tabular source where nothing says what its rows become.
+
+    Raises:
+        InvalidArgument: it is one.
+        SourceError: there is no such format.
+    """
+    kind = format_of(source, format)
+    if kind != NDJSON and isinstance(source, str | Path):
+        raise InvalidArgument(
+            f"{source} is read as {kind}, whose rows name no types; load it with"
+            " graph.pipeline().load(…, type=…) or (…, edge=…), or give the format 'ndjson' if it"
+            " is a file of graph lines",
+            argument="format",
+        )
 
 
 def read_content(source: LoadSource, *, most_bytes: int) -> LoadContent:
@@ -107,6 +135,11 @@ def read_content(source: LoadSource, *, most_bytes: int) -> LoadContent:
     )
 
 
+def source_name(source: LoadSource) -> str | None:
+    """What bad rows of an in-process load say that they come from: the file, if it is one."""
+    return str(local_path(source).absolute()) if isinstance(source, str | Path) else None
+
+
 def local_path(source: str | Path) -> Path:
     """The path that a text or a `file://` address names.
 
@@ -128,33 +161,26 @@ def local_path(source: str | Path) -> Path:
     return Path(text)
 
 
-def _require_known(format: str | None, engine: str) -> None:
-    if format is not None and format not in _FORMATS:
-        raise SourceError(
-            f"there is no format {format!r}; there are {', '.join(_FORMATS)}", format=format
-        )
-    if engine not in _ENGINES:
+def _lane_of_rows(kind: str, engine: str) -> Lane:
+    if engine == "spark":
         raise InvalidArgument(
-            f"engine is 'auto', 'local' or 'spark', not {engine!r}", argument="engine"
+            "Spark reads files: give a path, a folder, a pattern or an address as the source",
+            argument="source",
         )
-
-
-def _require_lines(source: str | Path, format: str | None) -> None:
-    kind = _OTHER_FILES.get(Path(str(source)).suffix.lower()) if format is None else format
-    if kind not in (None, "ndjson"):
-        raise SourceError(
-            f"{source} is read as {kind}, which is not in this version; give files of JSON lines,"
-            " or the format 'ndjson' if it is one of them",
-            format=kind,
+    if kind != NDJSON:
+        raise InvalidArgument(
+            f"the format {kind!r} is one of files; rows in memory come as NDJSON bytes or as"
+            " Arrow data",
+            argument="format",
         )
+    return Lane(engine="local")
 
 
-def _why_spark(source: str | Path, *, most_bytes: int) -> str | None:
+def _why_spark(source: str | Path, path: Path, most_bytes: int) -> str | None:
     """What of a path needs Spark; `None` for one NDJSON file of moderate size, or none at all."""
     text = str(source)
     if isinstance(source, str) and "://" in text and not text.startswith("file://"):
         return "an address"
-    path = local_path(source)
     if path.suffix.lower() in _COMPRESSED:
         return "a compressed file"
     try:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 from omnigraph.cli.global_options import CLUSTER, GRAPH, SERVER, STORE
 from omnigraph.cli.operator_config import Binding, OperatorConfig, read_operator_config
 from omnigraph.errors import UsageError
+from omnigraph.settings import load_settings
 
 if TYPE_CHECKING:
     from omnigraph.api import Graph
@@ -60,8 +61,13 @@ class Target:
         )
 
 
-def find_target(session: Session, uri: str | None, *, name: str = URI) -> Target:
+def find_target(
+    session: Session, uri: str | None, *, name: str = URI, is_job: bool = False
+) -> Target:
     """The graph to read; `name` says how the command spells its own address.
+
+    A job may run on Spark, which the operator config sets up too; other reads of a graph with an
+    address do without that file.
 
     Raises:
         UsageError: no address, more than one, or one that this version cannot use.
@@ -69,8 +75,11 @@ def find_target(session: Session, uri: str | None, *, name: str = URI) -> Target
     """
     settings = session.require_settings()
     address = _given_address(session, uri, name)
+    if address is not None and not is_job:
+        return Target(uri=address, settings=settings)
+    config, settings = _read_config(session, settings)
     if address is None:
-        address = _configured_address(session, _read_config(session, settings), settings, name)
+        address = _configured_address(session, config, settings, name)
     return Target(uri=address, settings=settings)
 
 
@@ -84,11 +93,30 @@ def find_write_target(session: Session, uri: str | None, *, name: str | None = U
     """
     settings = session.require_settings()
     address = _given_address(session, uri, name)
-    config = _read_config(session, settings)
+    config, settings = _read_config(session, settings)
     if address is None:
         address = _configured_address(session, config, settings, name)
-    given = session.scope.actor
-    return Target(uri=address, settings=settings, actor=config.actor if given is None else given)
+    return _to_write(session, config, settings, address)
+
+
+def find_run_target(session: Session, named: str | None) -> Target:
+    """The graph of a pipeline: the one of `--store` or `--profile`, else the one that it names.
+
+    A pipeline that names none is run on the configured graph. What a file names is not redirected
+    by a profile that happens to be in the environment.
+
+    Raises:
+        UsageError, SettingInvalid: as `find_target`.
+    """
+    settings = session.require_settings()
+    address = _given_address(session, None, None)
+    config, settings = _read_config(session, settings)
+    if address is None and named is not None and session.scope.profile is None:
+        _require_storage(named, "`graph` of the pipeline")
+        address = named
+    if address is None:
+        address = _configured_address(session, config, settings, "`graph`")
+    return _to_write(session, config, settings, address)
 
 
 def find_query_target(session: Session) -> tuple[Target, RowStyle]:
@@ -99,7 +127,7 @@ def find_query_target(session: Session) -> tuple[Target, RowStyle]:
     """
     settings = session.require_settings()
     address = _given_address(session, None, None)
-    config = _read_config(session, settings)
+    config, settings = _read_config(session, settings)
     if address is None:
         address = _configured_address(session, config, settings, None)
     return Target(uri=address, settings=settings), config.row_style
@@ -110,11 +138,19 @@ def announce_write(session: Session, command: str, target: Target) -> None:
     session.output.announce(f"omnigraph {command} → {target.uri} ({target.access})")
 
 
-def _read_config(session: Session, settings: Settings) -> OperatorConfig:
+def _read_config(session: Session, settings: Settings) -> tuple[OperatorConfig, Settings]:
+    """The operator config, and the settings with its sections below the variables."""
     config = read_operator_config(settings.client.home)
-    for warning in config.warnings:
+    merged = load_settings(session.environ, config.settings) if config.settings else settings
+    told = set(settings.warnings)
+    for warning in (*config.warnings, *(each for each in merged.warnings if each not in told)):
         session.output.warn(warning)
-    return config
+    return config, merged
+
+
+def _to_write(session: Session, config: OperatorConfig, settings: Settings, address: str) -> Target:
+    given = session.scope.actor
+    return Target(uri=address, settings=settings, actor=config.actor if given is None else given)
 
 
 def _given_address(session: Session, uri: str | None, name: str | None) -> str | None:

@@ -1,12 +1,19 @@
 """`omnigraph doctor`: what this machine lacks, and how to get it."""
 
+from typing import TYPE_CHECKING, Annotated, Final
+
 import typer
 
 from omnigraph.cli import exit_codes
 from omnigraph.cli.options import JsonOption
 from omnigraph.cli.session import begin_command
 
-_HELP = """Check what omnigraph needs on this machine.
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from omnigraph.cli.session import Session
+
+_HELP: Final = """Check what omnigraph needs on this machine.
 
 \b
 Example:
@@ -16,6 +23,9 @@ Looks at Python, Java, Spark, Lance, DataFusion and Arrow, at hard links in the 
 the variables of the object store (never their values), at what a commit survives, and at the
 settings with the operator config. Exits with 1 if something that is needed is missing or cannot be
 used.
+
+With --warm it first runs a small job and keeps the Java classes that it loaded (some 160 MB in the
+folder of OMNIGRAPH_HOME): the first job of each later command is then faster.
 """
 
 
@@ -24,11 +34,21 @@ def register(app: typer.Typer) -> None:
     app.command("doctor", help=_HELP)(doctor)
 
 
-def doctor(context: typer.Context, *, as_json: JsonOption = False) -> int:
+def doctor(
+    context: typer.Context,
+    *,
+    warm: Annotated[
+        bool,
+        typer.Option("--warm", help="Make Spark start faster from now on; takes about a minute."),
+    ] = False,
+    as_json: JsonOption = False,
+) -> int:
     """Print every check; 1 if something needed is missing."""
     from omnigraph.cli.installation import examine_installation
 
     session = begin_command(context)
+    if warm:
+        session.output.announce(f"class-data archive: {_warm(session)}")
     checks = examine_installation(session.environ, session.settings)
     has_failure = any(check.is_failure for check in checks)
     if as_json:
@@ -44,3 +64,21 @@ def doctor(context: typer.Context, *, as_json: JsonOption = False) -> int:
             [(check.status, check.name, check.found, check.remedy) for check in checks],
         )
     return exit_codes.FAILED if has_failure else exit_codes.OK
+
+
+def _warm(session: "Session") -> "Path":
+    """Make the class-data archive of this Java and this Spark.
+
+    Raises:
+        SparkNotInstalled, SparkUnavailable, InvalidArgument: there is none now.
+    """
+    from omnigraph.cli.progress import ProgressLine
+    from omnigraph.pipeline.class_archive import make_archive
+    from omnigraph.pipeline.java_runtime import find_java
+    from omnigraph.pipeline.session import require_pyspark
+
+    settings = session.require_settings()
+    require_pyspark()
+    with ProgressLine(session.output, {}) as line:
+        line.enter("running a first job of Spark")
+        return make_archive(settings.client.home, find_java())

@@ -62,7 +62,7 @@ def ensure_indices(
             types=types or None, branch=branch, progress=line.tell
         )
     if as_json:
-        session.output.write_json(_body(report))
+        session.output.write_json(index_body(report))
         return exit_codes.OK
     commit = report.commit
     session.output.write_facts(
@@ -79,7 +79,8 @@ def ensure_indices(
     return exit_codes.OK
 
 
-def _body(report: "IndexReport") -> dict[str, object]:
+def index_body(report: "IndexReport") -> dict[str, object]:
+    """The report as JSON."""
     from omnigraph.cli.bodies import commit_body
 
     body: dict[str, object] = report.to_dict()

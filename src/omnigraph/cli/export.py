@@ -1,7 +1,11 @@
-"""`omnigraph export`: a graph as NDJSON on standard output, in the format that `load` reads."""
+"""`omnigraph export`: a graph as NDJSON on standard output, or as files in a folder.
+
+The stream is read in this process. Files are written on Spark, because there is no bound to them.
+"""
 
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
@@ -9,8 +13,22 @@ import typer
 from omnigraph.cli import exit_codes
 from omnigraph.cli.options import BranchOption, JsonOption, UriArgument
 from omnigraph.cli.session import begin_command
+from omnigraph.cli.spark_options import (
+    ConfOption,
+    LaneOption,
+    MasterOption,
+    RemoteOption,
+    SharedOption,
+    with_spark,
+)
+from omnigraph.errors import UsageError
+from omnigraph.pipeline.export_format import ExportFormat
+from omnigraph.settings import Engine
 
 if TYPE_CHECKING:
+    from omnigraph.cli.addressing import Target
+    from omnigraph.cli.session import Session
+    from omnigraph.graph.job_report import JobReport
     from omnigraph.graph.snapshot import Snapshot
 
 _HELP: Final = """Write a graph to standard output as NDJSON, in the format that load reads.
@@ -22,7 +40,15 @@ Example:
 Nodes come before edges, then types by name, then entities by id: the same commit gives the same
 bytes. All of it is read from one commit, the head of the branch, and nothing is written to the
 graph. Bytes of blobs are included; a blob outside the graph is written as its address.
+
+With --out it is written on Spark, as files in an empty or new folder. The folder is an export once
+it has _manifest.json, which names the commit and every file with its checksum.
 """
+_STAGES: Final = {
+    "handshake": "asking Spark",
+    "sort": "sorting large tables",
+    "write": "writing the files",
+}
 
 
 def register(app: typer.Typer) -> None:
@@ -43,15 +69,67 @@ def export(
             help="Only this type, as Person, node:Link or edge:Link; may be repeated.",
         ),
     ] = None,
-    as_json: JsonOption = False,  # noqa: ARG001 - the lines are JSON anyway; it shapes errors
+    out: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URI", help="Write files here instead: a path, file:// or s3://, on Spark."
+        ),
+    ] = None,
+    form: Annotated[
+        ExportFormat | None,
+        typer.Option(
+            "--format",
+            metavar="|".join(ExportFormat),
+            help="The format of the files; ndjson by default, which load reads.",
+        ),
+    ] = None,
+    engine: LaneOption = None,
+    spark_master: MasterOption = None,
+    spark_remote: RemoteOption = None,
+    spark_conf: ConfOption = None,
+    shared_filesystem: SharedOption = False,
+    as_json: JsonOption = False,
 ) -> int:
-    """Print the records of the branch's head."""
+    """Print the records of the branch's head, or write them to files."""
     session = begin_command(context)
 
     from omnigraph.cli.addressing import find_target
+
+    target = with_spark(
+        find_target(session, uri),
+        engine=engine,
+        master=spark_master,
+        remote=spark_remote,
+        conf=spark_conf,
+    )
+    if out is not None:
+        form = form or ExportFormat.NDJSON
+        files = _Files(out=out, form=form, shared_filesystem=shared_filesystem)
+        return _write_files(session, target, files, branch, types, as_json=as_json)
+    given = {
+        "--format": form,
+        "--engine spark": engine is Engine.SPARK or None,
+        "--spark-master": spark_master,
+        "--spark-remote": spark_remote,
+        "--spark-conf": spark_conf,
+        "--shared-filesystem": shared_filesystem or None,
+    }
+    _refuse_without_out([name for name, value in given.items() if value is not None])
+    return _stream(session, target, branch, types)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Files:
+    """What is written instead of standard output."""
+
+    out: str
+    form: ExportFormat
+    shared_filesystem: bool
+
+
+def _stream(session: "Session", target: "Target", branch: str, types: list[str] | None) -> int:
     from omnigraph.cli.progress import ProgressLine
 
-    target = find_target(session, uri)
     if sys.stdout is not None and sys.stdout.isatty():
         session.output.shows_progress = False  # The records themselves are seen there.
     with ProgressLine(session.output, {}, unit="entities") as line, target.open() as graph:
@@ -63,6 +141,69 @@ def export(
             done += chunk.count(b"\n")
             line.tell("exporting", done, total)
     return exit_codes.OK
+
+
+def _write_files(
+    session: "Session",
+    target: "Target",
+    files: _Files,
+    branch: str,
+    types: list[str] | None,
+    *,
+    as_json: bool,
+) -> int:
+    from omnigraph.cli.progress import ProgressLine
+
+    if target.settings.spark.engine is Engine.LOCAL:
+        raise UsageError(
+            "--out is written on Spark, and the engine is local; leave --engine local or"
+            " OMNIGRAPH_ENGINE out, or export to standard output"
+        )
+    with ProgressLine(session.output, _STAGES, unit="tasks") as line, target.open() as graph:
+        found = graph.snapshot(branch=branch)
+        with graph.pipeline(shared_filesystem=files.shared_filesystem) as pipeline:
+            report = pipeline.export(
+                files.out,
+                format=files.form.value,
+                types=types,
+                snapshot=found.resolved_snapshot,
+                progress=line.follow,
+            )
+    session.output.announce(f"engine {report.engine}: files are written on Spark")
+    if as_json:
+        session.output.write_json(_body(report, found, files))
+        return exit_codes.OK
+    width = max((len(each.table) for each in report.tables), default=0)
+    lines = [f"{each.table.ljust(width)}  {_rows(each.read)}" for each in report.tables]
+    total = _rows(sum(each.read for each in report.tables))
+    session.output.write_lines(
+        [*lines, f"{total} of commit {found.graph_commit_id} as {files.form.value} in {files.out}"]
+    )
+    return exit_codes.OK
+
+
+def _rows(count: int) -> str:
+    return "1 row" if count == 1 else f"{count:,} rows"
+
+
+def _body(report: "JobReport", snapshot: "Snapshot", files: _Files) -> dict[str, object]:
+    return {
+        "out": files.out,
+        "format": files.form.value,
+        "branch": report.branch,
+        "graph_commit_id": snapshot.graph_commit_id,
+        "resolved_snapshot": snapshot.resolved_snapshot,
+        "total_entities": sum(each.read for each in report.tables),
+        "report": report.to_dict(),
+    }
+
+
+def _refuse_without_out(given: Sequence[str]) -> None:
+    if given:
+        raise UsageError(
+            f"{', '.join(given)}: standard output is NDJSON, written by this process; give --out"
+            " URI to write files on Spark"
+        )
 
 
 def _count(snapshot: "Snapshot", types: Sequence[str]) -> int:

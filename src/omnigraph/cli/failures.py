@@ -109,7 +109,6 @@ _PLANNED_COMMANDS: Final = frozenset(
         "profile",
         "queries",
         "repair",
-        "run",
         "serve",
     }
 )
@@ -149,6 +148,8 @@ def envelope_of(error: OmnigraphError) -> dict[str, object]:
             "total": error.details["total"],
             "items": error.details["violations"],
         }
+    if error.details.get("rejects_uri") is not None:
+        envelope["rejects_uri"] = error.details["rejects_uri"]
     if "diagnostics" in error.details:
         envelope["diagnostics"] = error.details["diagnostics"]
     if "path" in error.details:
@@ -189,10 +190,12 @@ def _further_violations(error: OmnigraphError) -> Iterator[str]:
     violations = error.details.get("violations")
     if not isinstance(violations, list) or len(violations) < 2:
         return
+    is_written = error.details.get("rejects_uri") is not None
     shown = violations[:_SHOWN_VIOLATIONS]
-    yield from (_placed(each) for each in shown[1:] if isinstance(each, dict))
+    if not is_written:
+        yield from (_placed(each) for each in shown[1:] if isinstance(each, dict))
     total, counts = error.details.get("total"), error.details.get("counts")
-    if isinstance(total, int) and total > len(shown):
+    if isinstance(total, int) and total > len(shown) and not is_written:
         yield f"and {total - len(shown):,} more"
     if isinstance(counts, dict):
         yield "in all: " + ", ".join(f"{code} {count:,}" for code, count in counts.items())
@@ -200,8 +203,10 @@ def _further_violations(error: OmnigraphError) -> Iterator[str]:
 
 def _placed(violation: Mapping[str, object]) -> str:
     """A violation with the line of the input, or else the type, that it is about."""
-    line, kind = violation.get("input_line"), violation.get("type")
+    line, kind, source = (violation.get(name) for name in ("input_line", "type", "source"))
     place = kind if line is None else f"line {line}"
+    if line is not None and source is not None:
+        place = f"{source}, {place}"
     message = violation["message"]
     return f"{message}" if place is None else f"{place}: {message}"
 

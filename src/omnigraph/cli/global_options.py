@@ -91,8 +91,10 @@ RULES: Final[Mapping[str, CommandRule]] = {
     "branch delete": _WRITE,
     "commit list": _READ,
     "commit show": _READ,
+    "embed": replace(_LOCAL, takes=frozenset({STORE})),
     "ensure-indices": _MAINTENANCE,
     "recovery list": _DIRECT,
+    "run": replace(_DIRECT, takes=_DIRECT.takes | {AS}),
     "schema show": _READ,
     "schema get": _READ,
     "schema plan": _DIRECT,
@@ -122,7 +124,7 @@ def refuse_unusable(command: str, scope: Scope) -> None:
 def _instead(command: str, option: str) -> str:
     rule = RULES[command]
     if option == AS:
-        if command in ("init", "ensure-indices"):
+        if command in ("init", "embed", "ensure-indices"):
             return "set operator.actor in the operator config instead"
         return "it writes nothing in anybody's name, leave the option out"
     if rule.kind is CommandClass.LOCAL:

@@ -1,39 +1,69 @@
-"""`omnigraph load`: put the nodes and edges of a file into a graph, as one commit."""
+"""`omnigraph load`: put the rows of files into a graph, as one commit."""
 
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, BinaryIO, Final
 
 import typer
 
 from omnigraph.cli import exit_codes
+from omnigraph.cli.load_lane import announce_engine, find_lane, send
 from omnigraph.cli.options import JsonOption, UriArgument
+from omnigraph.cli.reject_options import (
+    BadRows,
+    MaxRejectRatioOption,
+    MaxRejectsOption,
+    OnError,
+    OnErrorOption,
+    RejectsOption,
+)
 from omnigraph.cli.session import begin_command, name_of
+from omnigraph.cli.source_options import (
+    EdgeOption,
+    FormatOption,
+    FromColumnOption,
+    IdColumnOption,
+    MapOption,
+    ReaderOption,
+    SourceOptions,
+    ToColumnOption,
+    TypeOption,
+)
 from omnigraph.cli.spark_options import (
     ConfOption,
     LaneOption,
     MasterOption,
     RemoteOption,
+    ResumeOption,
+    SharedOption,
     with_spark,
 )
-from omnigraph.errors import InvalidArgument, UsageError
+from omnigraph.errors import Cancelled, InvalidArgument, OmnigraphError, UsageError
 from omnigraph.graph.job_report import LoadMode
 from omnigraph.settings import Engine
 
 if TYPE_CHECKING:
+    from omnigraph.api import Graph
+    from omnigraph.api.load_source import Lane
     from omnigraph.cli.addressing import Target
-    from omnigraph.graph.job_report import JobReport, TableReport
+    from omnigraph.cli.progress import ProgressLine
+    from omnigraph.cli.session import Session
+    from omnigraph.graph.index_report import IndexReport
+    from omnigraph.graph.job_report import JobReport
 
-_HELP: Final = """Load nodes and edges from files of JSON lines, as one commit.
+_HELP: Final = """Load nodes and edges from files, as one commit.
 
 \b
 Example:
   omnigraph load papers.omni --data examples/papers/papers-small.ndjson --mode append
 
-All lines are loaded or none: one bad line refuses the load, and every bad line is reported with its
-number. Exits with 6 if lines are bad, with 1 if append meets a row that exists, and with 4 if the
-condition of --if-commit does not hold. One file of moderate size is loaded in this process; larger
-ones, folders, patterns and addresses on Spark.
+All rows are loaded or none: one bad row refuses the load, unless --on-error sets bad rows aside.
+Exits with 6 if rows are bad, with 1 if append meets a row that exists, and with 4 if the condition
+of --if-commit does not hold.
+
+One graph file of moderate size is loaded in this process; larger ones, folders, patterns, addresses
+and tabular formats on Spark. The lines of a graph file (ndjson) name their types; the rows of the
+other formats are of one type, --type or --edge.
 """
 _INGEST_HELP: Final = """Load a file, by default into rows that may exist, on a branch that may not.
 
@@ -43,23 +73,14 @@ Example:
 
 A deprecated form of 'omnigraph load' with --mode merge and --from main.
 """
-_STAGES: Final = {
-    "handshake": "asking Spark",
-    "intake": "reading the input",
-    "check": "checking every rule",
-    "stage": "writing the tables",
-    "commit": "committing",
-}
 _STDIN: Final = "-"
-_ALWAYS_COUNTED: Final = ("read", "added", "changed", "removed")
-_COUNTED_IF_ANY: Final = ("unchanged", "rejected", "superseded")
 
 _DataOption = Annotated[
     str,
     typer.Option(
         metavar="PATH",
         show_default=False,
-        help="A file, a folder or a pattern: one node or edge to a line; - is standard input.",
+        help="A file, a folder, a pattern of files or an address; - is standard input.",
     ),
 ]
 _BranchOption = Annotated[str, typer.Option(metavar="NAME", help="The branch to write.")]
@@ -90,17 +111,32 @@ def load(
         str | None,
         typer.Option("--from", metavar="NAME", help="Make the branch from this one if it is new."),
     ] = None,
-    form: Annotated[
-        str | None,
-        typer.Option("--format", metavar="ndjson", help="The format, whatever the name says."),
-    ] = None,
+    form: FormatOption = None,
+    type_name: TypeOption = None,
+    edge: EdgeOption = None,
+    maps: MapOption = None,
+    id_column: IdColumnOption = None,
+    from_column: FromColumnOption = None,
+    to_column: ToColumnOption = None,
+    reader_options: ReaderOption = None,
+    on_error: OnErrorOption = OnError.FAIL,
+    rejects: RejectsOption = None,
+    max_rejects: MaxRejectsOption = None,
+    max_reject_ratio: MaxRejectRatioOption = None,
     engine: LaneOption = None,
     spark_master: MasterOption = None,
     spark_remote: RemoteOption = None,
     spark_conf: ConfOption = None,
+    shared_filesystem: SharedOption = False,
     embed: Annotated[
         bool,
         typer.Option("--embed", help="Fill @embed vectors that may be null too."),
+    ] = False,
+    index: Annotated[
+        bool,
+        typer.Option(
+            "--index", help="Then build the indexes of the loaded types, as a commit of its own."
+        ),
     ] = False,
     if_commit: Annotated[
         str | None,
@@ -113,6 +149,7 @@ def load(
             help="Write at most once under this key; again, it prints the first receipt.",
         ),
     ] = None,
+    resume: ResumeOption = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Check everything, print what would be done.")
     ] = False,
@@ -121,20 +158,38 @@ def load(
     """Load the file and print what it did to each table."""
     return _run(
         context,
-        _LoadOptions(
+        LoadOptions(
             uri=uri,
             data=data,
             mode=mode,
             branch=branch,
             from_=from_,
-            form=form,
+            rows=SourceOptions(
+                form=form,
+                type=type_name,
+                edge=edge,
+                map=maps,
+                id_column=id_column,
+                from_column=from_column,
+                to_column=to_column,
+                option=reader_options,
+            ),
+            bad=BadRows(
+                on_error=on_error,
+                rejects=rejects,
+                max_rejects=max_rejects,
+                max_reject_ratio=max_reject_ratio,
+            ),
             engine=engine,
             spark_master=spark_master,
             spark_remote=spark_remote,
             spark_conf=spark_conf,
+            shared_filesystem=shared_filesystem,
             embed=embed,
+            index=index,
             if_commit=if_commit,
             idempotency_key=idempotency_key,
+            resume=resume,
             dry_run=dry_run,
             as_json=as_json,
         ),
@@ -156,12 +211,12 @@ def ingest(
     """Load the file as `load` does, with other defaults."""
     return _run(
         context,
-        _LoadOptions(uri=uri, data=data, mode=mode, branch=branch, from_="main", as_json=as_json),
+        LoadOptions(uri=uri, data=data, mode=mode, branch=branch, from_="main", as_json=as_json),
     )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _LoadOptions:
+class LoadOptions:
     """The options as they were given."""
 
     uri: str | None
@@ -169,14 +224,18 @@ class _LoadOptions:
     mode: LoadMode
     branch: str
     from_: str | None
-    form: str | None = None
+    rows: SourceOptions = field(default_factory=SourceOptions)
+    bad: BadRows = field(default_factory=BadRows)
     engine: Engine | None = None
     spark_master: str | None = None
     spark_remote: str | None = None
     spark_conf: list[str] | None = None
+    shared_filesystem: bool = False
     embed: bool = False
+    index: bool = False
     if_commit: str | None = None
     idempotency_key: str | None = None
+    resume: str | None = None
     dry_run: bool = False
     as_json: bool
 
@@ -197,13 +256,11 @@ class _LoadOptions:
         return sys.stdin.buffer
 
 
-def _run(context: typer.Context, options: _LoadOptions) -> int:
+def _run(context: typer.Context, options: LoadOptions) -> int:
     session = begin_command(context)
 
     from omnigraph.cli.addressing import announce_write, find_write_target
-    from omnigraph.cli.bodies import load_body
     from omnigraph.cli.consent import require_consent
-    from omnigraph.cli.progress import ProgressLine
 
     target = with_spark(
         find_write_target(session, options.uri),
@@ -211,74 +268,89 @@ def _run(context: typer.Context, options: _LoadOptions) -> int:
         master=options.spark_master,
         remote=options.spark_remote,
         conf=options.spark_conf,
+        command="load",
     )
+    source = options.source()
+    lane = find_lane(target, options, source)
     announce_write(session, name_of(context), target)
     if options.mode is LoadMode.OVERWRITE and not options.dry_run:
         require_consent(session, target, "replacing all rows of each type in the file")
     session.is_repeatable = options.idempotency_key is not None
-    with (
-        ProgressLine(session.output, _STAGES, unit="tasks") as line,
-        target.open(writes=True) as graph,
-    ):
-        report = graph.load(
-            options.source(),
-            mode=options.mode.value,
-            branch=options.branch,
-            from_=options.from_,
-            format=options.form,
-            embed=options.embed,
-            dry_run=options.dry_run,
-            if_commit=options.if_commit,
-            idempotency_key=options.idempotency_key,
-            progress=line.follow,
-        )
-    session.output.announce(f"engine {report.engine}: {_why(report, options, target)}")
-    if options.as_json:
-        session.output.write_json(load_body(report))
-        return exit_codes.OK
-    for warning in report.warnings:
-        session.output.warn(warning)
-    session.output.write_lines([*_table_lines(report.tables), _receipt(report)])
+    report, indexes = _load(session, target, lane, source, options)
+    if lane.engine == Engine.LOCAL.value:
+        announce_engine(session, target, lane, options, report)
+    _write(session, report, indexes, options)
     return exit_codes.OK
 
 
-def _why(report: "JobReport", options: _LoadOptions, target: "Target") -> str:
-    if options.engine is not None and options.engine is not Engine.AUTO:
-        return f"--engine {options.engine.value}"
-    if options.engine is None and target.settings.spark.engine is not Engine.AUTO:
-        return f"OMNIGRAPH_ENGINE is {target.settings.spark.engine.value}"
-    if report.already_loaded:
-        return "nothing was loaded again"
-    most = target.settings.spark.min_input_bytes
-    if report.engine == Engine.SPARK.value:
-        return f"not one file of JSON lines with at most {most:,} bytes"
-    size_bytes = sum(stage.bytes for stage in report.stages)
-    return f"one input of {size_bytes:,} bytes; up to {most:,} are loaded in this process"
+def _load(
+    session: "Session",
+    target: "Target",
+    lane: "Lane",
+    source: str | BinaryIO,
+    options: LoadOptions,
+) -> "tuple[JobReport, IndexReport | None]":
+    from omnigraph.cli.job_output import STAGES
+    from omnigraph.cli.progress import ProgressLine
+
+    if lane.engine == Engine.SPARK.value:
+        announce_engine(session, target, lane, options)
+    with ProgressLine(session.output, STAGES, unit="tasks") as line:
+        try:
+            with target.open(writes=True) as graph:
+                report = send(graph, lane, source, options, line, session.output)
+                return report, _build_indexes(graph, report, line) if options.index else None
+        except KeyboardInterrupt:
+            raise Cancelled(
+                f"interrupted while {line.doing}; the graph is as before or has the whole load"
+            ) from None
 
 
-def _table_lines(tables: "tuple[TableReport, ...]") -> list[str]:
-    """A line for each table, with its numbers below each other."""
-    names = [
-        *_ALWAYS_COUNTED,
-        *(name for name in _COUNTED_IF_ANY if any(getattr(each, name) for each in tables)),
-    ]
-    columns = [[each.table for each in tables]]
-    columns[0] = [cell.ljust(max(map(len, columns[0]))) for cell in columns[0]]
-    for name in names:
-        numbers = [f"{getattr(each, name):,}" for each in tables]
-        width = max(map(len, numbers), default=0)
-        columns.append([f"{number.rjust(width)} {name}" for number in numbers])
-    return ["  ".join(cells) for cells in zip(*columns, strict=True)]
+def _build_indexes(
+    graph: "Graph", report: "JobReport", line: "ProgressLine"
+) -> "IndexReport | None":
+    """The indexes of the loaded types; None where nothing was loaded.
+
+    Raises:
+        OmnigraphError: they were not built, although the rows are committed.
+    """
+    if report.commit is None or not report.tables:
+        return None
+    try:
+        return graph.maintenance.ensure_indices(
+            types=[each.table for each in report.tables],
+            branch=report.branch,
+            progress=lambda stage, *_: line.enter(f"indexes: {stage}"),
+        )
+    except OmnigraphError as error:
+        raise type(error)(
+            f"the rows are committed ({report.commit.graph_commit_id}), their indexes were not "
+            f"built: {error.message}",
+            **error.details,
+        ) from error
 
 
-def _receipt(report: "JobReport") -> str:
-    rows = sum(each.read for each in report.tables)
-    made = f", made from {report.base_branch}" if report.branch_created else ""
-    what = "1 row" if rows == 1 else f"{rows:,} rows"
-    if report.dry_run:
-        return f"{what} for branch {report.branch}, mode {report.mode}: dry run, nothing is written"
-    told = f"{what} on branch {report.branch}{made}, mode {report.mode}"
-    if report.commit is None:
-        return f"{told}: no commit"
-    again = " of an earlier load with this key" if report.already_loaded else ""
-    return f"{told}: commit {report.commit.graph_commit_id}{again}"
+def _write(
+    session: "Session", report: "JobReport", indexes: "IndexReport | None", options: LoadOptions
+) -> None:
+    from omnigraph.cli.bodies import load_body
+    from omnigraph.cli.ensure_indices import index_body
+    from omnigraph.cli.job_output import write_report
+
+    if options.as_json:
+        body = load_body(report)
+        if options.index:
+            body["indexes"] = None if indexes is None else index_body(indexes)
+        session.output.write_json(body)
+        return
+    write_report(session, report)
+    if options.index:
+        session.output.write(_index_line(indexes))
+
+
+def _index_line(report: "IndexReport | None") -> str:
+    if report is None or report.commit is None:
+        return "indexes: nothing to build"
+    built = sum(len(table.built) for table in report.tables)
+    what = "1 index" if built == 1 else f"{built} indexes"
+    return f"{what} built: commit {report.commit.graph_commit_id}"

@@ -9,8 +9,10 @@ from collections.abc import Mapping
 from typing import Final
 
 from omnigraph.cli.session import Session
+from omnigraph.settings import LogLevel
 
 _VARIABLE: Final = "OMNIGRAPH_LOG"
+_SPARK_BRIDGE: Final = "py4j"  # tells every connection that it closes
 _PLAIN_FIELDS: Final = frozenset(
     {*vars(logging.makeLogRecord({})), "message", "asctime", "taskName"}
 )
@@ -36,6 +38,8 @@ def start_logging(session: Session, *, is_asked: bool) -> None:
     if session.output.is_json and not (is_asked or _is_set(session.environ)):
         level = "ERROR"
     logging.basicConfig(level=level, handlers=[handler])
+    if session.log_level is not LogLevel.DEBUG:
+        logging.getLogger(_SPARK_BRIDGE).setLevel(logging.WARNING)
 
 
 def _is_set(environ: Mapping[str, str]) -> bool:

@@ -18,6 +18,7 @@ from omnigraph.cli import (
     branch,
     commit,
     doctor,
+    embed,
     ensure_indices,
     exit_codes,
     explain,
@@ -28,6 +29,7 @@ from omnigraph.cli import (
     mutate,
     query,
     recovery,
+    run_pipeline,
     schema,
     snapshot,
     version,
@@ -66,7 +68,21 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 for _group in (
-    *(init, query, mutate, load, explain, export, blob, snapshot, branch, commit, schema),
+    *(
+        init,
+        query,
+        mutate,
+        load,
+        run_pipeline,
+        embed,
+        explain,
+        export,
+        blob,
+        snapshot,
+        branch,
+        commit,
+        schema,
+    ),
     *(ensure_indices, recovery, lint, version, doctor),
 ):
     _group.register(app)

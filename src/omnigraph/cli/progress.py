@@ -1,11 +1,13 @@
-"""A line that tells how far long work is: on a terminal only, and only when it takes long.
+"""How far long work is, for whoever looks at standard error.
 
-It appears on standard error after a second and is wiped when the work ends, so that it never mixes
-with what is written before or after it. Where nobody looks, or nobody wants it, it does nothing.
+A terminal sees one line, after a second, which is wiped when the work ends, so that it never mixes
+with what is written before or after it. Elsewhere an event is logged every ten seconds. Where
+nobody wants either, nothing happens.
 """
 
 from __future__ import annotations
 
+import logging
 import sys
 import threading
 from typing import TYPE_CHECKING, Final, Self
@@ -20,7 +22,10 @@ if TYPE_CHECKING:
 
     from omnigraph.cli.output import Output
 
+log = logging.getLogger(__name__)
+
 DELAY_S: Final = 1.0
+LOG_EVERY_S: Final = 10.0
 
 
 class ProgressLine:
@@ -33,14 +38,19 @@ class ProgressLine:
         *,
         unit: str = "rows",
         delay_s: float = DELAY_S,
+        log_every_s: float = LOG_EVERY_S,
     ) -> None:
         self._stages = stages
         self._unit = unit
         self._delay_s = delay_s
-        self._is_wanted = output.shows_progress and sys.stderr is not None and sys.stderr.isatty()
+        self._log_every_s = log_every_s
+        is_terminal = sys.stderr is not None and sys.stderr.isatty()
+        self._is_wanted = output.shows_progress and is_terminal
+        self._is_logged = output.shows_progress and not is_terminal
         self._has_color = output.allows_color and output.color is not ColorMode.NEVER
         self._lock = threading.Lock()
         self._text = "opening the graph"
+        self._ended = threading.Event()
         self._timer: threading.Timer | None = None
         self._shown: tuple[Progress, TaskID] | None = None
 
@@ -49,6 +59,8 @@ class ProgressLine:
             self._timer = threading.Timer(self._delay_s, self._show)
             self._timer.daemon = True
             self._timer.start()
+        elif self._is_logged:
+            threading.Thread(target=self._log, name="omnigraph-progress", daemon=True).start()
         return self
 
     def __exit__(
@@ -57,12 +69,18 @@ class ProgressLine:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        self._ended.set()
         if self._timer is not None:
             self._timer.cancel()
         with self._lock:
             self._is_wanted = False
             if self._shown is not None:
                 self._shown[0].stop()
+
+    @property
+    def doing(self) -> str:
+        """What the work is at, in words: `reading the input: 3 of 24 tasks`."""
+        return self._text
 
     def enter(self, stage: str) -> None:
         """A stage begins that nobody counts."""
@@ -85,6 +103,15 @@ class ProgressLine:
             if self._shown is not None:
                 line, task = self._shown
                 line.update(task, description=self._text)
+
+    def _log(self) -> None:
+        waits = 0
+        while not self._ended.wait(self._log_every_s):
+            waits += 1
+            log.info(
+                "progress",
+                extra={"doing": self._text, "elapsed_s": round(waits * self._log_every_s)},
+            )
 
     def _show(self) -> None:
         from rich.console import Console

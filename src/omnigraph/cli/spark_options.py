@@ -1,6 +1,7 @@
 """Options of the commands that may run on Spark: which cluster, and how it is set up."""
 
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
@@ -9,9 +10,14 @@ from omnigraph.errors import UsageError
 from omnigraph.settings import Engine
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from omnigraph.cli.addressing import Target
+    from omnigraph.cli.output import Output
 
 _PANEL: Final = "Spark"
+_JAVA_OPTIONS: Final = "spark.driver.extraJavaOptions"
+_LOG_FILE: Final = Path(__file__).with_name("spark_log.properties")
 
 LaneOption = Annotated[
     Engine | None,
@@ -49,6 +55,28 @@ ConfOption = Annotated[
         help="An option of the Spark session; may be repeated.",
     ),
 ]
+SharedOption = Annotated[
+    bool,
+    typer.Option(
+        "--shared-filesystem",
+        rich_help_panel=_PANEL,
+        help="Every executor sees the local path of the graph.",
+    ),
+]
+ResumeOption = Annotated[
+    str | None,
+    typer.Option(
+        "--resume",
+        metavar="OPERATION_ID",
+        rich_help_panel=_PANEL,
+        help="Go on with a job that was cut off: what it staged is used if nothing changed.",
+    ),
+]
+
+
+def tell_operation(output: "Output", operation_id: str) -> None:
+    """Say how a job that is cut off can go on."""
+    output.announce(f"operation {operation_id}; if it is cut off, add --resume {operation_id}")
 
 
 def with_spark(
@@ -58,26 +86,72 @@ def with_spark(
     master: str | None,
     remote: str | None,
     conf: list[str] | None,
+    command: str | None = None,
 ) -> "Target":
     """The target with these options in place of those of the settings.
 
+    `command` names the application on the cluster, unless the settings do.
+
     Raises:
-        UsageError: a master and an endpoint, or an option of the session without a value.
+        UsageError: a master and an endpoint, an option of the session without a value, or an
+            option of a session where none is started.
     """
     if master is not None and remote is not None:
         raise UsageError("give --spark-master or --spark-remote, not both")
-    pairs = {}
-    for each in conf or ():
-        key, sign, value = each.partition("=")
-        if not sign or not key:
-            raise UsageError(f"--spark-conf {each!r}: expected KEY=VALUE")
-        pairs[key] = value
+    given = {"--spark-master": master, "--spark-remote": remote, "--spark-conf": conf or None}
+    _require_own_session([name for name, value in given.items() if value is not None], engine)
     spark = target.settings.spark
     if master is not None or remote is not None:
         spark = replace(spark, master=master or spark.master, remote=remote)
+    if command is not None and spark.app_name is None:
+        spark = replace(spark, app_name=f"omnigraph-{command}")
     spark = replace(
         spark,
         engine=spark.engine if engine is None else engine,
-        conf={**spark.conf, **pairs},
+        conf=_with_quiet_log({**spark.conf, **read_pairs("--spark-conf", conf)}, spark.remote),
     )
     return replace(target, settings=replace(target.settings, spark=spark))
+
+
+def read_pairs(option: str, given: list[str] | None) -> "Mapping[str, str]":
+    """What an option that is repeated as KEY=VALUE says.
+
+    Raises:
+        UsageError: one has no key or no sign.
+    """
+    pairs = {}
+    for each in given or ():
+        key, sign, value = each.partition("=")
+        if not sign or not key:
+            raise UsageError(f"{option} {each!r}: expected KEY=VALUE")
+        pairs[key] = value
+    return pairs
+
+
+def _with_quiet_log(conf: "Mapping[str, str]", remote: str | None) -> "Mapping[str, str]":
+    """Options under which Spark logs errors alone, unless its log is set up otherwise.
+
+    An endpoint has a log of its own; and a space would end the option.
+    """
+    given = conf.get(_JAVA_OPTIONS, "")
+    if remote is not None or "log4j" in given or " " in str(_LOG_FILE):
+        return conf
+    ours = f"-Dlog4j2.configurationFile={_LOG_FILE.as_uri()}"
+    return {**conf, _JAVA_OPTIONS: f"{given} {ours}".strip()}
+
+
+def _require_own_session(names: list[str], engine: Engine | None) -> None:
+    if not names:
+        return
+    if engine is Engine.LOCAL:
+        raise UsageError(
+            f"{names[0]} sets up Spark, and --engine local runs in this process; leave one out"
+        )
+
+    from omnigraph.api.load_source import has_active_session
+
+    if has_active_session():
+        raise UsageError(
+            f"{names[0]} sets up a session of Spark, and one is active already, which is used as "
+            "it is; leave the option out"
+        )

@@ -89,6 +89,8 @@ class Engine:
         self.external_blobs = external_blobs
         self._clock = clock
         self._embedder = embedder
+        self.given_embedder = embedder.given
+        """What was handed in instead of the settings' own."""
         self.caches = EngineCaches.of(settings)
         self._warmer = TopologyWarmer(clock, settings.topology_cache_bytes)
         self._compiled = CompiledQueries()

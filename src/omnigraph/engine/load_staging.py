@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from omnigraph.graph.job_report import LoadMode, TableReport
+from omnigraph.graph.job_report import LoadMode, RejectReport, TableReport
+from omnigraph.graph.load_delta import load_delta
 from omnigraph.graph.load_stats import load_stats
 from omnigraph.graph.lookups import TxnLookups
 from omnigraph.graph.tables import key_of
-from omnigraph.graph.validation import Findings, TableDelta, gather, refuse_load, validate
+from omnigraph.graph.validation import Findings, gather, validate
 from omnigraph.graph.write_txn import PreparedWrite
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
     from omnigraph.graph.load_rows import LoadRows
     from omnigraph.graph.rows import TableRef
+    from omnigraph.graph.validation import TableDelta
     from omnigraph.graph.vector_filling import VectorFiller
     from omnigraph.graph.write_txn import WriteTxn
     from omnigraph.storage.handles import StagedWrite, TableHandle
@@ -28,20 +30,14 @@ if TYPE_CHECKING:
 
 @dataclass(kw_only=True)
 class LoadStaging:
-    """The rows of a load over one captured state."""
+    """The rows of a load over one captured state; those that were rejected are counted only."""
 
     txn: WriteTxn
     rows: LoadRows
     mode: LoadMode
     concurrency: int = 1
-
-    def check(self) -> None:
-        """Every rule of the schema, over all rows.
-
-        Raises:
-            LoadRejected, KeyConflict: rules are broken.
-        """
-        refuse_load(self.findings())
+    rejected: Mapping[TableRef, int] = field(default_factory=dict)
+    rejects: RejectReport = field(default_factory=RejectReport)
 
     def findings(self) -> Findings:
         """Everything that is wrong with the load."""
@@ -57,38 +53,37 @@ class LoadStaging:
         images = {
             ref: filler.filled(delta.item, delta.image.table.take(delta.image.at))
             for ref, delta in self._deltas.items()
+            if self._is_written(ref, delta)
         }
         # Forks take leases, one after the other; only files are written side by side.
         bases = {ref: self.txn.writable(ref) for ref in images}
         with ThreadPoolExecutor(max_workers=self.concurrency) as pool:
-            staged = list(pool.map(lambda ref: self._stage(bases[ref], images[ref]), bases))
+            staged = dict(
+                zip(
+                    bases,
+                    pool.map(lambda ref: self._stage(bases[ref], images[ref]), bases),
+                    strict=True,
+                )
+            )
         if self.mode is LoadMode.OVERWRITE:
             for ref in images:
                 self.txn.read_set.ask_all(ref)
-        reports = [
-            _report(self._deltas[ref], each) for ref, each in zip(images, staged, strict=True)
-        ]
+        reports = [self._report(ref, delta, staged.get(ref)) for ref, delta in self._deltas.items()]
         for report in reports:
             report.require_balance()
         return PreparedWrite(
-            staged=tuple(staged),
+            staged=tuple(staged.values()),
             is_strict=self.mode is LoadMode.OVERWRITE,
-            stats={"load": load_stats(self.mode, reports)},
+            stats={"load": load_stats(self.mode, reports, self.rejects)},
         )
 
     @cached_property
     def _deltas(self) -> Mapping[TableRef, TableDelta]:
-        return {
-            ref: TableDelta(
-                rows=rows,
-                strict_ids=rows.table["id"].combine_chunks().drop_null()
-                if self.mode is LoadMode.APPEND
-                else rows.table["id"].slice(0, 0).combine_chunks(),
-                replaces_all=self.mode is LoadMode.OVERWRITE,
-                repeats_edge_ids=self.mode is LoadMode.MERGE,
-            )
-            for ref, rows in sorted(self.rows.tables.items())
-        }
+        return {ref: load_delta(rows, self.mode) for ref, rows in sorted(self.rows.tables.items())}
+
+    def _is_written(self, ref: TableRef, delta: TableDelta) -> bool:
+        """A table whose rows were all rejected is left as it is."""
+        return bool(delta.rows.table.num_rows) or not self.rejected.get(ref)
 
     def _stage(self, base: TableHandle, rows: pa.Table) -> StagedWrite:
         store, stamp = self.txn.store, self.txn.stamp
@@ -106,26 +101,25 @@ class LoadStaging:
         if self.mode is LoadMode.MERGE:
             handle = self.txn.readable(ref)
             changed = len(self.txn.store.existing_ids(handle, delta.image.ids))
-        elif self.mode is LoadMode.OVERWRITE:
+        elif self.mode is LoadMode.OVERWRITE and self._is_written(ref, delta):
             removed = self.txn.line.pins[ref].row_count
-        read = delta.rows.table.num_rows
         return TableReport(
             table=key_of(delta.item),
-            read=read,
+            read=delta.rows.table.num_rows + self.rejected.get(ref, 0),
             added=rows - changed,
             changed=changed,
             removed=removed,
-            superseded=read - rows,
+            rejected=self.rejected.get(ref, 0),
+            superseded=delta.rows.table.num_rows - rows,
         )
 
-
-def _report(delta: TableDelta, staged: StagedWrite) -> TableReport:
-    read = delta.rows.table.num_rows
-    return TableReport(
-        table=key_of(delta.item),
-        read=read,
-        added=staged.rows_added,
-        changed=staged.rows_changed,
-        removed=staged.rows_removed,
-        superseded=read - len(delta.image.ids),
-    )
+    def _report(self, ref: TableRef, delta: TableDelta, staged: StagedWrite | None) -> TableReport:
+        return TableReport(
+            table=key_of(delta.item),
+            read=delta.rows.table.num_rows + self.rejected.get(ref, 0),
+            added=0 if staged is None else staged.rows_added,
+            changed=0 if staged is None else staged.rows_changed,
+            removed=0 if staged is None else staged.rows_removed,
+            rejected=self.rejected.get(ref, 0),
+            superseded=delta.rows.table.num_rows - len(delta.image.ids),
+        )

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeAlias
 
 import pyarrow as pa
 
+from omnigraph.engine.load_rejects import LoadRejects, kept_violations
 from omnigraph.engine.load_staging import LoadStaging
+from omnigraph.graph.job_report import LoadMode, RejectReport
 from omnigraph.graph.load_branch import LoadBranch, load_branch, readable_branch
 from omnigraph.graph.load_rows import RowReading
 from omnigraph.graph.load_stats import committed_tables
 from omnigraph.graph.publisher import require_head
+from omnigraph.graph.reject_verdict import RejectVerdict
+from omnigraph.graph.rejects import RejectFiles
 from omnigraph.graph.stage_times import StageTimes
+from omnigraph.graph.validation import REPORTED_VIOLATIONS, refuse_load
 from omnigraph.ids import BranchName
 
 if TYPE_CHECKING:
@@ -21,9 +26,10 @@ if TYPE_CHECKING:
 
     from omnigraph.graph.blob_values import BlobBudget
     from omnigraph.graph.coordinator import GraphCoordinator
-    from omnigraph.graph.job_report import JobReport
+    from omnigraph.graph.job_report import JobReport, TableReport
     from omnigraph.graph.load_options import LoadOptions
     from omnigraph.graph.load_rows import LoadRows
+    from omnigraph.graph.validation import Findings
     from omnigraph.graph.vector_filling import VectorFiller
     from omnigraph.graph.write_txn import PreparedWrite, WriteTxn
 
@@ -41,6 +47,8 @@ class LoadRequest:
     content: LoadContent
     options: LoadOptions
     concurrency: int = 1
+    source: str | None = None
+    """Where the text comes from, if from a file."""
 
     @property
     def size_bytes(self) -> int:
@@ -51,7 +59,7 @@ class LoadRequest:
 
     def digest(self) -> str:
         """What tells this request from another one with the same key."""
-        found = hashlib.sha256(f"load {self.options.mode} {self.options.embed}\n".encode())
+        found = hashlib.sha256(self.options.digested.encode())
         if isinstance(self.content, bytes):
             found.update(self.content)
             return found.hexdigest()
@@ -79,6 +87,10 @@ class LoadRun:
 
     def __post_init__(self) -> None:
         self._times = StageTimes(self.graph.clock)
+        self._files = RejectFiles(self.request.options.rejects, self.graph.storage.location)
+        self._left: list[TableReport] = []
+        self._rejects = RejectReport()
+        self._is_rehearsal = False
 
     def report(self) -> JobReport:
         """Run it and tell what it did."""
@@ -88,15 +100,18 @@ class LoadRun:
         ) as branch:
             write = options.write_request(options.branch, self.request.digest)
             row = self.graph.protocol.run(write, self._prepare)
+            warnings = self._files.finish(row)
             self._times.enter(None)
         return options.report(
             "local",
             branch,
-            [] if row is None else committed_tables(row.stats),
+            self._left if row is None else committed_tables(row.stats),
             self._times.reports(),
             row,
             # The first receipt of the same key came back.
             already_loaded=row is not None and row.operation_id not in self._operations,
+            rejects=self._rejects,
+            warnings=warnings,
         )
 
     def rehearse(self) -> JobReport:
@@ -108,12 +123,20 @@ class LoadRun:
             self.graph.clock.now_us(),
         )
         require_head(options.if_commit, txn.line)
+        self._is_rehearsal = True
         staging = self._checked(txn)
         self.blobs.probe()
         tables = sorted(staging.foreseen(), key=lambda each: each.order)
         self._times.enter(None)
         target = LoadBranch(name=options.branch, base=options.from_)
-        return options.report("local", target, tables, self._times.reports(), dry_run=True)
+        return options.report(
+            "local",
+            target,
+            tables,
+            self._times.reports(),
+            dry_run=True,
+            rejects=staging.rejects,
+        )
 
     def _prepare(self, txn: WriteTxn) -> PreparedWrite:
         self._operations.add(txn.operation_id)
@@ -121,10 +144,17 @@ class LoadRun:
         self.blobs.probe()
         self._enter("stage")
         prepared = staging.prepared(self.filler)
+        self._rejects = staging.rejects
+        self._left = committed_tables(prepared.stats) if staging.rejects.violations else []
         self._enter("commit")
         return prepared
 
     def _checked(self, txn: WriteTxn) -> LoadStaging:
+        """Everything that is to be written, found valid.
+
+        Raises:
+            LoadRejected, KeyConflict: rules are broken, and the load cannot go on without the rows.
+        """
         staging = LoadStaging(
             txn=txn,
             rows=self._read(txn),
@@ -132,8 +162,44 @@ class LoadRun:
             concurrency=self.request.concurrency,
         )
         self._enter("check")
-        staging.check()
+        findings = staging.findings()
+        if findings.total and self.request.options.rejects.are_wanted:
+            return self._without_bad(staging, findings)
+        refuse_load(findings)
         return staging
+
+    def _without_bad(self, staging: LoadStaging, findings: Findings) -> LoadStaging:
+        """The load without its bad rows, which are written to their file."""
+        options = self.request.options
+        bad = LoadRejects(
+            txn=staging.txn,
+            mode=staging.mode,
+            content=self.request.content,
+            source=self.request.source,
+            rows=staging.rows,
+            most=options.rejects.max_rejects,
+        )
+        found = bad.found()
+        verdict = RejectVerdict(
+            options=options.rejects,
+            findings=findings,
+            found=found,
+            read=bad.read,
+            emptied=bad.emptied(found) if staging.mode is LoadMode.OVERWRITE else (),
+        )
+
+        def write() -> str:
+            return self._files.write(staging.txn.operation_id, bad.written(found))
+
+        verdict.require_allowed(None if self._is_rehearsal else write)
+        return replace(
+            staging,
+            rows=bad.left(found),
+            rejected=found.by_table,
+            rejects=RejectReport(
+                violations=found.by_code, uri=None if self._is_rehearsal else write()
+            ),
+        )
 
     def _read(self, txn: WriteTxn) -> LoadRows:
         """The rows as the schema in force sees them; they are read again only when it changed."""
@@ -141,7 +207,9 @@ class LoadRun:
         if self._rows is None or self._read_for != schema_hash:
             self._enter("intake")
             self.blobs = self.blobs.again()
-            reading = RowReading(catalog=txn.catalog, ids=self.graph.ids, blobs=self.blobs)
+            reading = RowReading(
+                catalog=txn.catalog, ids=self.graph.ids, blobs=self.blobs, limit=self._limit(txn)
+            )
             content = self.request.content
             self._rows = (
                 reading.read_lines(content)
@@ -151,6 +219,13 @@ class LoadRun:
             self._read_for = schema_hash
             self._times.count(rows=self._rows.read, size_bytes=self.request.size_bytes)
         return self._rows
+
+    def _limit(self, txn: WriteTxn) -> int:
+        """How many violations must be kept to know all bad rows, if they are wanted."""
+        rejects = self.request.options.rejects
+        if not rejects.are_wanted:
+            return REPORTED_VIOLATIONS
+        return max(REPORTED_VIOLATIONS, kept_violations(txn.catalog, rejects.max_rejects))
 
     def _enter(self, stage: str) -> None:
         """A stage begins, and the one before it ends."""

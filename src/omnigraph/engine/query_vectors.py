@@ -27,7 +27,7 @@ class QueryEmbedder:
     ) -> None:
         self._settings = settings
         self._clock = clock
-        self._given = given
+        self.given = given
         self._opened: CheckedEmbedder | None = None
         self._lock = threading.Lock()
 
@@ -52,10 +52,10 @@ class QueryEmbedder:
         """The embedder, behind its checks."""
         with self._lock:
             if self._opened is None:
-                if self._given is None:
+                if self.given is None:
                     self._opened = open_embedder(self._settings, self._clock)
                 else:
-                    self._opened = checked(self._given, batch_texts=self._settings.batch_texts)
+                    self._opened = checked(self.given, batch_texts=self._settings.batch_texts)
             return self._opened
 
     def close(self) -> None:

@@ -149,7 +149,7 @@ class GraphLineReader:
         members = len(record) + (len(data) if isinstance(data, dict) else 0)
         if len(_MEMBER_NAME.findall(line)) != members:
             try:
-                repeated = _repeated_member(line)
+                repeated = repeated_member(line)
             except RecursionError:
                 self._refuse(number, Code.JSON_ERROR, _TOO_DEEP)
                 return
@@ -298,7 +298,7 @@ class _Repeated(Exception):
         self.name = name
 
 
-def _repeated_member(line: bytes) -> str | None:
+def repeated_member(line: bytes) -> str | None:
     """The first member that an object of the line has twice."""
 
     def collect(pairs: list[tuple[str, object]]) -> dict[str, object]:

@@ -80,6 +80,19 @@ class TableReport:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RejectReport:
+    """The bad rows of a load that went on without them.
+
+    Lines that are no records belong to no table and are counted here alone.
+    """
+
+    violations: Mapping[str, int] = field(default_factory=dict)
+    """How many rows were rejected for each rule, by the first rule that they break."""
+    uri: str | None = None
+    """The folder of their files."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StageReport:
     """One stage of a job."""
 

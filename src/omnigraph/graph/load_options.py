@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from omnigraph.graph.commit_graph import commit_of
 from omnigraph.graph.intent import SidecarKind
-from omnigraph.graph.job_report import JobReport, LoadMode
+from omnigraph.graph.job_report import JobReport, LoadMode, RejectReport
+from omnigraph.graph.load_stats import committed_rejects
+from omnigraph.graph.reject_options import RejectOptions
 from omnigraph.graph.write_txn import WriteRequest
+from omnigraph.settings import MergeStrategy
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -32,6 +35,13 @@ class LoadOptions:
     """Vectors that may be null are filled too."""
     if_commit: str | None = None
     idempotency_key: str | None = None
+    rejects: RejectOptions = field(default_factory=RejectOptions)
+
+    @property
+    def digested(self) -> str:
+        """What of the options tells one request from another."""
+        action = " quarantine" if self.rejects.sets_aside else ""
+        return f"load {self.mode} {self.embed}{action}\n"
 
     def write_request(
         self, branch: BranchName, digest: Callable[[], str], attempts: int | None = None
@@ -55,10 +65,14 @@ class LoadOptions:
         stages: Sequence[StageReport],
         row: CommitRow | None = None,
         *,
+        merge_strategy: MergeStrategy = MergeStrategy.DRIVER,
         already_loaded: bool = False,
         dry_run: bool = False,
+        rejects: RejectReport | None = None,
+        warnings: Sequence[str] = (),
     ) -> JobReport:
-        """The receipt; without a row nothing was committed."""
+        """The receipt; without a row nothing was committed, with one it tells the rejects."""
+        told = committed_rejects(row.stats) if row is not None else rejects or RejectReport()
         return JobReport(
             operation_id=None if row is None else row.operation_id,
             commit=None if row is None else commit_of(row),
@@ -67,10 +81,13 @@ class LoadOptions:
             branch_created=branch.was_created,
             mode=self.mode.value,
             engine=engine,
-            merge_strategy="driver" if self.mode is LoadMode.MERGE else None,
+            merge_strategy=merge_strategy.value if self.mode is LoadMode.MERGE else None,
             already_loaded=already_loaded,
             dry_run=dry_run,
             actor_id=self.actor_id,
             tables=tuple(tables),
+            violations=told.violations,
+            rejects_uri=told.uri,
             stages=tuple(stages),
+            warnings=tuple(warnings),
         )

@@ -1,23 +1,20 @@
-"""The rows of a load: NDJSON text or Arrow streams, read against one catalog.
-
-Text is read in slices, so that its JSON values never stand in memory all at once beside the
-columns that they become.
-"""
+"""The rows of a load: NDJSON text or Arrow streams, read against one catalog."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from omnigraph.errors import InvalidArgument, ResourceLimit
 from omnigraph.graph.blob_values import joined, read_blobs, refer_stored
-from omnigraph.graph.graph_lines import GraphLineReader
+from omnigraph.graph.line_columns import LineColumnReader
 from omnigraph.graph.tables import ref_of
 from omnigraph.graph.type_names import find_type
 from omnigraph.graph.validation import (
+    REPORTED_VIOLATIONS,
     Findings,
     FittedRows,
     fit_json_rows,
@@ -31,7 +28,7 @@ from omnigraph.lang.catalog import EdgeType, NodeType
 from omnigraph.limits import MAX_LOAD_ARROW_BYTES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from omnigraph.graph.blob_values import BlobBudget
     from omnigraph.graph.rows import TableRef
@@ -39,8 +36,6 @@ if TYPE_CHECKING:
     from omnigraph.graph.validation.arrays import Column
     from omnigraph.ids import IdSource
     from omnigraph.lang import Catalog
-
-_SLICE_BYTES: Final = 2 * 1024 * 1024
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,6 +58,8 @@ class RowReading:
     catalog: Catalog
     ids: IdSource
     blobs: BlobBudget
+    limit: int = REPORTED_VIOLATIONS
+    """How many violations are kept of each kind; the counts are exact beyond it."""
 
     def read_lines(self, text: bytes) -> LoadRows:
         """NDJSON: one node or edge in each line.
@@ -71,25 +68,24 @@ class RowReading:
             ResourceLimit: a line or the rows of a type are too large.
             ExternalBlobDenied: a blob is an address that the graph does not allow.
         """
-        reader = GraphLineReader(self.catalog)
+        reader = LineColumnReader(self.catalog, limit=self.limit)
         parts: dict[TableRef, list[FittedRows]] = defaultdict(list)
         sizes: dict[TableRef, int] = defaultdict(int)
-        for first, lines in _sliced(text):
-            reader.read(lines, first=first)
-            for records in reader.take():
-                fitted = fit_json_rows(
-                    records.item,
-                    records.rows,
-                    ids=self.ids,
-                    lines=pa.array(records.lines, pa.int64()),
-                    fit_blobs=json_blobs(self.blobs),
-                    filled_later=filled_vectors(records.item),
-                )
-                ref = ref_of(records.item)
-                sizes[ref] += fitted.table.nbytes
-                _require_bytes(records.item, sizes[ref])
-                parts[ref].append(fitted)
-        tables = {ref: _joined(each) for ref, each in parts.items()}
+        for records in reader.read(text):
+            fitted = fit_json_rows(
+                records.item,
+                records.rows,
+                ids=self.ids,
+                lines=pa.array(records.lines),
+                fit_blobs=json_blobs(self.blobs),
+                filled_later=filled_vectors(records.item),
+                limit=self.limit,
+            )
+            ref = ref_of(records.item)
+            sizes[ref] += fitted.table.nbytes
+            _require_bytes(records.item, sizes[ref])
+            parts[ref].append(fitted)
+        tables = {ref: _joined(each, self.limit) for ref, each in parts.items()}
         return LoadRows(tables=self._followed(tables), findings=reader.findings)
 
     def read_tables(self, given: Mapping[str, pa.Table]) -> LoadRows:
@@ -107,7 +103,13 @@ class RowReading:
             if ref in tables:
                 raise InvalidArgument(f"{item.name} is given twice; give it once", type=name)
             _require_bytes(item, table.nbytes)
-            fitted = fit_rows(item, table, ids=self.ids, filled_later=filled_vectors(item))
+            fitted = fit_rows(
+                item,
+                table,
+                ids=self.ids,
+                filled_later=filled_vectors(item),
+                limit=self.limit,
+            )
             refer_stored(item, fitted.table, self.blobs)
             tables[ref] = fitted
         return LoadRows(tables=self._followed(tables))
@@ -148,19 +150,7 @@ def filled_vectors(item: NodeType | EdgeType) -> dict[str, str]:
     return {name: embed.source for name, embed in embeds.items()}
 
 
-def _sliced(text: bytes) -> Iterator[tuple[int, list[bytes]]]:
-    """Slices of whole lines with the number of their first one."""
-    start, first = 0, 1
-    while start <= len(text):
-        end = text.find(b"\n", start + _SLICE_BYTES)
-        if end < 0:
-            end = len(text)
-        lines = text[start:end].split(b"\n")
-        yield first, lines
-        start, first = end + 1, first + len(lines)
-
-
-def _joined(parts: Sequence[FittedRows]) -> FittedRows:
+def _joined(parts: Sequence[FittedRows], limit: int) -> FittedRows:
     if len(parts) == 1:
         return parts[0]
     item = parts[0].item
@@ -177,7 +167,7 @@ def _joined(parts: Sequence[FittedRows]) -> FittedRows:
         item=item,
         table=joined(item.arrow_schema, [part.table for part in parts]).combine_chunks(),
         lines=pa.concat_arrays(lines),
-        findings=gather(findings),
+        findings=gather(findings, limit=limit),
         respelled=respelled,
     )
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from omnigraph.graph.job_report import TableReport
+from omnigraph.graph.job_report import RejectReport, TableReport
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -12,23 +12,40 @@ if TYPE_CHECKING:
     from omnigraph.graph.job_report import LoadMode
 
 
-def load_stats(mode: LoadMode, reports: Sequence[TableReport]) -> dict[str, object]:
+def load_stats(
+    mode: LoadMode, reports: Sequence[TableReport], rejects: RejectReport | None = None
+) -> dict[str, object]:
     """What the tables themselves do not tell."""
-    return {
+    stats: dict[str, object] = {
         "mode": mode.value,
         "read": {each.table: each.read for each in reports},
         "superseded": {each.table: each.superseded for each in reports if each.superseded},
     }
+    if rejects is not None and rejects.violations:
+        stats["rejected"] = {each.table: each.rejected for each in reports if each.rejected}
+        stats["violations"] = dict(rejects.violations)
+        stats["rejects_uri"] = rejects.uri
+    return stats
 
 
-def committed_tables(stats: Mapping[str, Mapping[str, Mapping[str, int]]]) -> list[TableReport]:
+def committed_tables(stats: Mapping[str, Any]) -> list[TableReport]:
     """The tables of a load, from the statistics of its commit; nodes first."""
     load, moved = stats.get("load", {}), stats.get("tables", {})
-    superseded = load.get("superseded", {})
+    superseded, rejected = load.get("superseded", {}), load.get("rejected", {})
     found = [
         TableReport(
-            table=table, read=read, **moved.get(table, {}), superseded=superseded.get(table, 0)
+            table=table,
+            read=read,
+            **moved.get(table, {}),
+            rejected=rejected.get(table, 0),
+            superseded=superseded.get(table, 0),
         )
         for table, read in load.get("read", {}).items()
     ]
     return sorted(found, key=lambda each: each.order)
+
+
+def committed_rejects(stats: Mapping[str, Any]) -> RejectReport:
+    """The bad rows of a load, from the statistics of its commit."""
+    load = stats.get("load", {})
+    return RejectReport(violations=load.get("violations", {}), uri=load.get("rejects_uri"))

@@ -1,12 +1,13 @@
 """Vectors that a write leaves out, made from the texts that they stand for.
 
-A text is embedded once for each write, however often the write is prepared.
+A text is embedded once for each write, however often the write is prepared. With a memory, also
+once for all processes and runs that share it.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -20,12 +21,27 @@ from omnigraph.lang.catalog import NodeType
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    import numpy.typing as npt
+
     from omnigraph.embedding import CheckedEmbedder
-    from omnigraph.graph.arrays import Floats
     from omnigraph.lang.catalog import EdgeType
+
+    Vector: TypeAlias = npt.NDArray[np.float32]
 
 _TEXTS_AT_ONCE: Final = 96
 """A call to the embedder has one deadline, so a large load makes many."""
+
+
+class VectorMemory(Protocol):
+    """Vectors that outlive the write that asked for them."""
+
+    def recall_texts(self, model: str, dimension: int, texts: Sequence[str]) -> list[Vector | None]:
+        """For each text its vector, or `None`."""
+        ...
+
+    def keep_texts(self, model: str, dimension: int, texts: Sequence[str], vectors: Vector) -> None:
+        """Remember what an embedder gave."""
+        ...
 
 
 @dataclass(kw_only=True)
@@ -33,12 +49,15 @@ class VectorFiller:
     """Fills vectors for one write."""
 
     open_embedder: Callable[[], CheckedEmbedder]
-    """Called when the first text is embedded: a write without one needs no embedder."""
+    """Called once, when the first text is embedded: a write without one needs no embedder."""
     fills_nullable: bool = False
     """Vectors that may be null are filled too."""
-    _vectors: dict[tuple[str, str, str], Floats] = field(default_factory=dict)
+    memory: VectorMemory | None = None
+    """Asked before the embedder is; for writes whose parts may run more than once."""
+    _vectors: dict[tuple[str, str, str], Vector] = field(default_factory=dict)
+    _embedder: CheckedEmbedder | None = None
 
-    def vectors(self, item: NodeType, name: str, texts: Sequence[str]) -> list[Floats]:
+    def vectors(self, item: NodeType, name: str, texts: Sequence[str]) -> list[Vector]:
         """The vectors of texts for one property.
 
         Raises:
@@ -49,17 +68,37 @@ class VectorFiller:
             each for each in dict.fromkeys(texts) if (item.name, name, each) not in self._vectors
         ]
         if missing:
-            embedder = self.open_embedder()
+            embedder = self._embedder = self._embedder or self.open_embedder()
             require_model(embedder, item.embeds[name].model, f"{item.name}.{name}")
             dimension = item.properties[name].type.vector_dim
             if dimension is None:
                 raise InternalError(f"{item.name}.{name} is no vector")
             for start in range(0, len(missing), _TEXTS_AT_ONCE):
                 chunk = missing[start : start + _TEXTS_AT_ONCE]
-                found = embedder.embed(chunk, dimension=dimension, purpose=Purpose.DOCUMENT)
-                for text, vector in zip(chunk, found, strict=True):
+                for text, vector in zip(
+                    chunk, self._embedded(embedder, dimension, chunk), strict=True
+                ):
                     self._vectors[item.name, name, text] = vector
         return [self._vectors[item.name, name, text] for text in texts]
+
+    def _embedded(
+        self, embedder: CheckedEmbedder, dimension: int, texts: list[str]
+    ) -> list[Vector]:
+        known: list[Vector | None] = [None] * len(texts)
+        if self.memory is not None:
+            known = self.memory.recall_texts(embedder.model, dimension, texts)
+        new = [text for text, vector in zip(texts, known, strict=True) if vector is None]
+        found = embedder.embed(new, dimension=dimension, purpose=Purpose.DOCUMENT)
+        if new and self.memory is not None:
+            self.memory.keep_texts(embedder.model, dimension, new, found)
+        fresh = iter(found)
+        return [next(fresh) if vector is None else vector for vector in known]
+
+    def close(self) -> None:
+        """Let the embedder go, if one was opened; it is opened again when it is needed."""
+        if self._embedder is not None:
+            self._embedder.close()
+            self._embedder = None
 
     def filled(self, item: NodeType | EdgeType, table: pa.Table) -> pa.Table:
         """The rows with every vector that may be filled.
@@ -82,23 +121,31 @@ class VectorFiller:
         at = np.flatnonzero(wanted.to_numpy(zero_copy_only=False))
         if not len(at):
             return table
-        size = held.type.list_size
         made = self.vectors(item, name, [str(each) for each in texts.take(at).to_pylist()])
-        parts = np.zeros((len(held), size), np.float32)
-        given = np.flatnonzero(held.is_valid().to_numpy(zero_copy_only=False))
-        if len(given):
-            parts[given] = pc.list_flatten(held).to_numpy(zero_copy_only=False).reshape(-1, size)
-        parts[at] = np.stack(made)
-        absent = np.ones(len(held), np.bool_)
-        absent[at] = False
-        absent[given] = False
-        column = pa.FixedSizeListArray.from_arrays(
-            pa.array(parts.reshape(-1), pa.float32()),
-            type=held.type,
-            mask=pa.array(absent, pa.bool_()),
-        )
+        column = with_vectors(held, at, np.stack(made))
         position = table.schema.get_field_index(name)
         return table.set_column(position, table.schema.field(position), column)
+
+
+# Any: a column of vectors
+def with_vectors(
+    held: pa.Array[Any], at: npt.NDArray[np.int64], made: npt.NDArray[Any]
+) -> pa.Array[Any]:
+    """A column of vectors with others at some places."""
+    size = held.type.list_size
+    parts = np.zeros((len(held), size), np.float32)
+    given = np.flatnonzero(held.is_valid().to_numpy(zero_copy_only=False))
+    if len(given):
+        parts[given] = pc.list_flatten(held).to_numpy(zero_copy_only=False).reshape(-1, size)
+    parts[at] = made
+    absent = np.ones(len(held), np.bool_)
+    absent[at] = False
+    absent[given] = False
+    return pa.FixedSizeListArray.from_arrays(
+        pa.array(parts.reshape(-1), pa.float32()),
+        type=held.type,
+        mask=pa.array(absent, pa.bool_()),
+    )
 
 
 def without_missing_vectors(item: NodeType | EdgeType, table: pa.Table) -> pa.Table:

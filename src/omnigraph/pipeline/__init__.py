@@ -3,3 +3,7 @@
 It shares the validator, the staging primitives and the commit with the in-process lane. The only
 package that imports PySpark; nothing of it is imported before a job needs it.
 """
+
+from omnigraph.pipeline.registration import register
+
+__all__ = ["register"]

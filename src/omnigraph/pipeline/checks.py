@@ -7,6 +7,7 @@ first violations by id are fetched. So memory does not grow with the number of f
 from __future__ import annotations
 
 import json
+from copy import copy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
@@ -56,6 +57,8 @@ class RelationCheck:
     failing: DataFrame
     """`id`, `place`, and in `first` and `second` the texts that a violation is made of."""
     violation: Callable[[FailedRow], Violation]
+    is_committed: bool = False
+    """The rows that fail are not of the input."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,7 +92,23 @@ class LoadChecks:
         self._runner = runner
         self._given_ids = given_ids
         self._sample = sample
+        self._left_out: dict[TableRef, DataFrame] = {}
+        self._names_all = False
         self._repeated = self._find_repeated()
+
+    def for_rejects(self) -> LoadChecks:
+        """The same checks for whoever rejects rows: they name every record of a tuple."""
+        checks = copy(self)
+        checks.begin_rejects()
+        return checks
+
+    def begin_rejects(self) -> None:
+        """Name every record of a tuple, with nothing left out yet."""
+        self._left_out, self._names_all = {}, True
+
+    def leave_out(self, ref: TableRef, places: DataFrame) -> None:
+        """Look no more at the rows of a table with these places."""
+        self._left_out[ref] = places
 
     def superseded(self) -> dict[TableRef, list[int]]:
         """Places of records that a later record of the same edge id replaces, by table."""
@@ -99,10 +118,11 @@ class LoadChecks:
         for ref in self._repeated:
             if isinstance(self._tables[ref].item, EdgeType):
                 last = Window.partitionBy("id").orderBy(f.desc(PLACE))
-                older = self._frames.staged(ref).withColumn("rank", f.row_number().over(last))
+                older = self.staged(ref).withColumn("rank", f.row_number().over(last))
                 older = older.filter("rank > 1").select(PLACE)
                 rows = self._runner.run("check", older.toArrow)
-                found[ref] = [int(each) for each in rows.column(0).to_numpy()]
+                if rows.num_rows:
+                    found[ref] = [int(each) for each in rows.column(0).to_numpy()]
         return found
 
     def findings(self) -> Findings:
@@ -115,10 +135,11 @@ class LoadChecks:
             anything = anything.unionByName(check.failing)
         if not self._runner.run("check", anything.limit(1).toArrow).num_rows:
             return Findings()
-        parts = [self._findings_of(check) for check in checks]
+        parts = [self.findings_of(check) for check in checks]
         return gather(parts, limit=self._sample)
 
-    def _findings_of(self, check: RelationCheck) -> Findings:
+    def findings_of(self, check: RelationCheck) -> Findings:
+        """How many rows fail a check, and the first of them."""
         first = check.failing.orderBy("id", PLACE).limit(self._sample)
         rows = self._runner.run("check", first.toArrow).to_pylist()
         if not rows:
@@ -126,7 +147,7 @@ class LoadChecks:
         count = len(rows)
         if count == self._sample:
             count = self._runner.run("check", check.failing.count)
-        violations = tuple(check.violation(_failed(row)) for row in rows)
+        violations = tuple(check.violation(failed_row(row)) for row in rows)
         return Findings(violations=violations, counts={check.code: count})
 
     def _find_repeated(self) -> frozenset[TableRef]:
@@ -135,7 +156,7 @@ class LoadChecks:
         if not asked:
             return frozenset()
         parts = [
-            self._frames.staged(ref)
+            self.staged(ref)
             .groupBy("id")
             .count()
             .filter("count > 1")
@@ -149,15 +170,22 @@ class LoadChecks:
         rows = self._runner.run("check", found.toArrow)
         return frozenset(asked[int(number)] for number in rows.column(0).to_numpy())
 
-    def _image(self, ref: TableRef) -> DataFrame:
-        """The rows that the load leaves: the last of each id."""
+    def staged(self, ref: TableRef) -> DataFrame:
+        """Key columns of the input, without what was left out."""
         staged = self._frames.staged(ref)
+        if ref not in self._left_out:
+            return staged
+        return staged.join(self._left_out[ref].hint("broadcast"), PLACE, "left_anti")
+
+    def image(self, ref: TableRef) -> DataFrame:
+        """The rows that the load leaves: the last of each id."""
+        staged = self.staged(ref)
         if ref not in self._repeated:
             return staged
         last = Window.partitionBy("id").orderBy(f.desc(PLACE))
         return staged.withColumn("rank", f.row_number().over(last)).filter("rank = 1").drop("rank")
 
-    def _has_rows(self, ref: TableRef) -> bool:
+    def has_rows(self, ref: TableRef) -> bool:
         """Committed rows of the table stay."""
         return not self._tables[ref].is_empty and not self._replaces(ref)
 
@@ -169,28 +197,44 @@ class LoadChecks:
         return [ref for ref, table in self._tables.items() if table.parts]
 
     def _checks(self) -> Iterator[RelationCheck]:
+        yield from self.key_checks()
+        yield from self.endpoint_checks()
+        yield from self.cardinality_checks()
+
+    def key_checks(self) -> Iterator[RelationCheck]:
+        """Check 5."""
         for ref in self._written:
             yield from self._key_conflicts(ref)
             yield from self._repeated_ids(ref)
             for number, names in enumerate(unique_tuples(self._tables[ref].item)):
                 yield self._repeated_tuples(ref, number, names)
+
+    def endpoint_checks(self) -> Iterator[RelationCheck]:
+        """Check 6."""
         for edge in self._catalog.edge_types.values():
             yield from self._orphans(edge)
+
+    def cardinality_checks(self) -> Iterator[RelationCheck]:
+        """Check 7; what fails are sources, with the number of their edges."""
         for ref in self._written:
             item = self._tables[ref].item
             if isinstance(item, EdgeType) and item.card != (0, None):
                 yield self._cardinality(ref, item)
 
+    def committed(self, ref: TableRef) -> DataFrame:
+        """Key columns of the rows that are there."""
+        return self._frames.committed(ref)
+
     def _key_conflicts(self, ref: TableRef) -> Iterator[RelationCheck]:
         if (
             self._mode is not LoadMode.APPEND
             or ref not in self._given_ids
-            or not self._has_rows(ref)
+            or not self.has_rows(ref)
         ):
             return
         item = self._tables[ref].item
         there = self._frames.committed(ref).select("id")
-        failing = self._image(ref).join(there, "id", "left_semi")
+        failing = self.image(ref).join(there, "id", "left_semi")
         yield RelationCheck(
             code=Code.KEY_CONFLICT,
             ref=ref,
@@ -206,11 +250,15 @@ class LoadChecks:
         key = item.key if isinstance(item, NodeType) else None
         names = key or ("id",)
         order = Window.partitionBy("id").orderBy(PLACE)
-        failing = self._frames.staged(ref).withColumn("rank", f.row_number().over(order))
+        ranked = self.staged(ref).withColumn("rank", f.row_number().over(order))
+        failing = ranked.filter("rank > 1")
+        if self._names_all:
+            others = f.count(PLACE).over(Window.partitionBy("id"))
+            failing = self.staged(ref).withColumn("records", others).filter("records > 1")
         yield RelationCheck(
             code=Code.UNIQUE_VIOLATION,
             ref=ref,
-            failing=_found(failing.filter("rank > 1"), first="id", second="id"),
+            failing=_found(failing, first="id", second="id"),
             violation=lambda row: _unique(item, names, row, place=0),
         )
 
@@ -218,21 +266,35 @@ class LoadChecks:
         item = self._tables[ref].item
         column = tuple_column(number)
         may_repeat = self._mode is LoadMode.MERGE and isinstance(item, EdgeType)
-        records = self._image(ref) if may_repeat else self._frames.staged(ref)
+        records = self.image(ref) if may_repeat else self.staged(ref)
         records = records.filter(f.col(column).isNotNull()).select("id", PLACE, column)
         order = Window.partitionBy(column).orderBy("id", PLACE)
         ranked = records.withColumn("rank", f.row_number().over(order)).withColumn(
             "holder", f.first("id").over(order)
         )
         failing = _found(ranked.filter("rank > 1"), first=column, second="holder")
-        if self._has_rows(ref):
-            touched = self._image(ref).select(f.col("id").alias("held_by"))
+        first = ranked.withColumn("next", f.lead("id").over(order)).filter("rank = 1")
+        held: DataFrame | None = None
+        if self.has_rows(ref):
+            touched = self.image(ref).select(f.col("id").alias("held_by"))
             held = self._frames.committed(ref).select(f.col("id").alias("held_by"), column)
             held = held.filter(f.col(column).isNotNull())
             held = held.join(touched, "held_by", "left_anti")
             held = held.groupBy(column).agg(f.min("held_by").alias("held_by"))
-            first = ranked.filter("rank = 1").join(held, column)
-            failing = failing.unionByName(_found(first, first=column, second="held_by"))
+        if self._names_all:
+            # Broken by a committed row, or else by the second record of its tuple.
+            none = f.lit(None).cast("string")
+            met = (
+                first.withColumn("held_by", none)
+                if held is None
+                else first.join(held, column, "left")
+            )
+            met = met.withColumn("holder", f.coalesce("held_by", "next"))
+            met = met.filter("holder is not null")
+            failing = failing.unionByName(_found(met, first=column, second="holder"))
+        elif held is not None:
+            met = first.join(held, column)
+            failing = failing.unionByName(_found(met, first=column, second="held_by"))
         place = list(item.unique).index(names) + 1
         return RelationCheck(
             code=Code.UNIQUE_VIOLATION,
@@ -245,8 +307,8 @@ class LoadChecks:
         """Ids of the nodes of the final image; `None` when every one stays and none comes."""
         ref = ref_of(self._catalog.node_types[name])
         table = self._tables[ref]
-        found = self._frames.staged(ref).select("id") if table.parts else None
-        if self._has_rows(ref):
+        found = self.staged(ref).select("id") if table.parts else None
+        if self.has_rows(ref):
             there = self._frames.committed(ref).select("id")
             found = there if found is None else found.unionByName(there)
         return found
@@ -258,8 +320,8 @@ class LoadChecks:
             name = item.from_type if endpoint == "src" else item.to_type
             node = ref_of(self._catalog.node_types[name])
             if table.parts:
-                edges = self._image(ref)
-            elif self._replaces(node) and self._has_rows(ref):
+                edges = self.image(ref)
+            elif self._replaces(node) and self.has_rows(ref):
                 edges = self._frames.committed(ref)
             else:
                 continue
@@ -274,6 +336,7 @@ class LoadChecks:
         self, ref: TableRef, item: EdgeType, endpoint: str, ends: DataFrame
     ) -> RelationCheck:
         return RelationCheck(
+            is_committed=not self._tables[ref].parts,
             code=Code.ORPHAN_EDGE,
             ref=ref,
             failing=_found(ends, first=endpoint),
@@ -282,17 +345,17 @@ class LoadChecks:
 
     def _cardinality(self, ref: TableRef, item: EdgeType) -> RelationCheck:
         low, high = item.card
-        image = self._image(ref).filter("src is not null").select("id", "src")
+        image = self.image(ref).filter("src is not null").select("id", "src")
         final, touched = image, image.select("src")
-        if self._has_rows(ref):
+        if self.has_rows(ref):
             there = self._frames.committed(ref).select("id", "src")
-            ids = self._image(ref).select("id")
+            ids = self.image(ref).select("id")
             final = image.unionByName(there.join(ids, "id", "left_anti"))
             touched = touched.unionByName(there.join(ids, "id", "left_semi").select("src"))
         touched = touched.distinct()
         node = ref_of(self._catalog.node_types[item.from_type])
         if self._replaces(node):
-            ids = self._frames.staged(node).select(f.col("id").alias("src"))
+            ids = self.staged(node).select(f.col("id").alias("src"))
             touched = touched.join(ids, "src", "left_semi")
         counts = final.groupBy("src").agg(f.count("id").alias("edges"))
         found = touched.join(counts, "src", "left").fillna({"edges": 0})
@@ -324,7 +387,8 @@ def _found(rows: DataFrame, *, first: str | None = None, second: str | None = No
     return rows.select("id", f.col(PLACE), text(first).alias("first"), text(second).alias("second"))
 
 
-def _failed(row: Mapping[str, Any]) -> FailedRow:  # Any: one value per column
+def failed_row(row: Mapping[str, Any]) -> FailedRow:  # Any: one value per column
+    """A row of `RelationCheck.failing`."""
     place = row[PLACE] if row[PLACE] >= 0 else None
     subject = Subject(entity_id=row["id"], input_line=place, row=place)
     return FailedRow(subject=subject, first=row["first"], second=row["second"])

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 from omnigraph.errors import InvalidBranchName, SettingInvalid
 from omnigraph.graph.branch_names import parse_branch_name
 from omnigraph.graph.job_report import LoadMode
+from omnigraph.graph.reject_options import ErrorAction
 from omnigraph.ids import MAIN_BRANCH
 from omnigraph.lang.source import Source, SourceUnreadable
 from omnigraph.lang.suggest import did_you_mean
@@ -25,7 +26,6 @@ from omnigraph.pipeline.pipeline_spec import (
     Cursor,
     CursorType,
     EdgeMapping,
-    ErrorAction,
     Expression,
     KeyParts,
     NodeMapping,
@@ -270,6 +270,13 @@ def _cursor(section: Section, mode: LoadMode) -> Cursor | None:
     cursor = section.section("cursor", _CURSOR_KEYS)
     if cursor is None:
         return None
+    if mode is LoadMode.OVERWRITE:
+        section.refuse(
+            "cursor",
+            "not_allowed",
+            "a cursor reads what is new, and overwrite would put it in the place of all rows; use"
+            " merge or append",
+        )
     kind = cursor.needed_word("type", CursorType)
     column = cursor.needed_text("column")
     node = cursor.get("lag")

@@ -63,6 +63,16 @@ def is_secret_option(name: str) -> bool:
     return _SECRET_OPTION.search(_NOT_IN_NAMES.sub("", name.lower())) is not None
 
 
+def url_secrets(text: str) -> list[str]:
+    """The passwords, tokens and keys that an address carries."""
+    if "://" not in text and not text.startswith("jdbc:"):
+        return []
+    found = [match["value"] for match in _URL_PASSWORD.finditer(text)]
+    return found + [
+        match["value"] for match in _URL_PARAMETER.finditer(text) if is_secret_option(match["name"])
+    ]
+
+
 def holds_url_secret(text: str) -> bool:
     """Whether an address in the text carries a password, token or key that is no variable."""
     marked = _REFERENCE.sub(lambda match: _ANY_VARIABLE if match["name"] else "$", text)

@@ -13,8 +13,10 @@ import pyarrow as pa
 from omnigraph.errors import InternalError
 from omnigraph.graph.arrays import one_array
 from omnigraph.graph.job_report import LoadMode
+from omnigraph.graph.load_delta import load_delta
 from omnigraph.graph.lookups import TxnLookups
-from omnigraph.graph.validation import Findings, FittedRows, TableDelta, gather
+from omnigraph.graph.relation_rules import HeldRelations
+from omnigraph.graph.validation import Findings, FittedRows, gather
 from omnigraph.graph.validation.delta import prepare_write
 from omnigraph.graph.validation.evaluator import check_relations
 from omnigraph.lang.catalog import EdgeType
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from omnigraph.graph.rows import TableRef
+    from omnigraph.graph.validation import TableDelta
     from omnigraph.graph.write_txn import WriteTxn
     from omnigraph.pipeline.staged_tables import StagedTable
     from omnigraph.storage.graph_storage import GraphStorage
@@ -70,16 +73,17 @@ class DriverChecks:
         write = prepare_write(self._txn.catalog, self._deltas.values(), TxnLookups(self._txn))
         return gather(check_relations(write))
 
+    def rules(self, most: int) -> HeldRelations:
+        """The same rules for whoever rejects rows."""
+        rows = {ref: delta.rows for ref, delta in self._deltas.items()}
+        lookups = TxnLookups(self._txn)
+        return HeldRelations(self._txn.catalog, self._mode, rows, lookups, most=most)
+
     def _delta(self, ref: TableRef, table: StagedTable, storage: GraphStorage) -> TableDelta:
         parts = [rows for part in table.parts for rows in read_part(storage, table, part)]
         if not parts:
             raise InternalError(f"nothing is staged for {table.item.name}; please report this")
         rows = pa.concat_tables(parts).sort_by(PLACE).combine_chunks()
         self._places[ref] = one_array(rows[PLACE])
-        ids = one_array(rows["id"])
-        return TableDelta(
-            rows=FittedRows(item=table.item, table=rows, lines=self._places[ref]),
-            strict_ids=ids.drop_null() if self._mode is LoadMode.APPEND else ids.slice(0, 0),
-            replaces_all=self._mode is LoadMode.OVERWRITE,
-            repeats_edge_ids=self._mode is LoadMode.MERGE,
-        )
+        fitted = FittedRows(item=table.item, table=rows, lines=self._places[ref])
+        return load_delta(fitted, self._mode)

@@ -1,16 +1,20 @@
-"""The driver's side of intake: runs the splits of an input and knows where its lines are.
+"""The driver's side of intake: runs the inputs of a load and knows where their rows are.
 
-Results are kept: a split is taken in again only when rows of it must be left out, or when spellings
-of ids that were found elsewhere concern it.
+Results are kept: rows are staged again only when some must be left out, or when spellings of ids
+that were found elsewhere concern them.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
-from omnigraph.pipeline.intake import INTAKE_RESULT, IntakeTask, read_intake, take_in
+from omnigraph.lang.catalog import EdgeType
+from omnigraph.pipeline.intake import INTAKE_RESULT, read_intake
+from omnigraph.pipeline.job_inputs import LineInput, Where
 from omnigraph.pipeline.key_columns import LINE_BITS
+from omnigraph.pipeline.restage import RestageTask, read_restaged, restage
 from omnigraph.pipeline.tasks import run_tasks
 
 if TYPE_CHECKING:
@@ -20,9 +24,11 @@ if TYPE_CHECKING:
     from omnigraph.graph.stage_times import StageTimes
     from omnigraph.graph.validation import Findings, Violation
     from omnigraph.pipeline.intake import IntakePlan, IntakeResult
+    from omnigraph.pipeline.job_inputs import JobInput, Position
     from omnigraph.pipeline.progress import StageRunner
     from omnigraph.pipeline.session import PipelineSession
     from omnigraph.pipeline.splits import Split
+    from omnigraph.pipeline.staged_tables import StagedTable
     from omnigraph.storage.pieces import Pieces
 
 _LINE_MASK: Final = (1 << LINE_BITS) - 1
@@ -30,48 +36,109 @@ _LINE_MASK: Final = (1 << LINE_BITS) - 1
 
 @dataclass(kw_only=True)
 class InputIntake:
-    """The splits of one input and what became of them."""
+    """The inputs of one load and what became of them."""
 
-    session: PipelineSession
+    session: PipelineSession | None
     runner: StageRunner
     times: StageTimes
-    splits: Sequence[Split]
+    inputs: Sequence[JobInput]
     results: list[IntakeResult] = field(default_factory=list)
+    """One for each part; the ordinal is its position here."""
     written: list[tuple[TableRef, Pieces]] = field(default_factory=list)
-    """Every file that a task wrote, also those that a later run of the split replaced."""
+    """Every file that a task wrote, also those that were replaced."""
+    begins: list[Where] = field(default_factory=list)
+    """Where each input begins."""
+    _whole: list[IntakeResult] | None = None
+    """The results before bad rows were left out."""
 
     def run(self, plan: IntakePlan) -> None:
         """Take everything in."""
-        tasks = [
-            IntakeTask(plan=plan, ordinal=ordinal, split=split)
-            for ordinal, split in enumerate(self.splits)
-        ]
-        self.results = self._run(tasks)
-        respelled = self._respelled()
-        if respelled:
-            # Edges of any split may use the old spellings.
-            self.results = self._run([replace(task, respelled=respelled) for task in tasks])
+        self.results, self.begins, self._whole = [], [], None
+        source = 0
+        for each in self.inputs:
+            where = Where(source=source, first=len(self.results))
+            self.begins.append(where)
+            source += each.sources
+            found = each.take(plan, where, self.session, self.runner)
+            results = [read_intake(result.batches[0]) for result in found]
+            self.times.count(
+                tasks=len(found),
+                retries=sum(result.attempt - 1 for result in found),
+                rows=sum(table.read for result in results for table in result.tables.values()),
+                size_bytes=sum(result.size_bytes for result in results),
+            )
+            self.results += results
+            self.written += [
+                (ref, table.pieces) for result in results for ref, table in result.tables.items()
+            ]
 
-    def leave_out(self, plan: IntakePlan, places: Mapping[TableRef, Sequence[int]]) -> None:
-        """Take the splits that hold these rows in again, without them."""
-        by_split: dict[int, dict[TableRef, set[int]]] = {}
+    def adopt(self, results: Sequence[IntakeResult], begins: Sequence[Where]) -> None:
+        """Take what an earlier run of the same inputs staged."""
+        self.results, self.begins = list(results), list(begins)
+        self.written += [
+            (ref, table.pieces) for result in results for ref, table in result.tables.items()
+        ]
+
+    def follow_respelled(self, plan: IntakePlan, tables: Mapping[TableRef, StagedTable]) -> bool:
+        """Give edges the canonical ids of nodes that any part spelled anew; whether any was."""
+        respelled = self._respelled()
+        concerned = [
+            ref
+            for ref, table in tables.items()
+            if isinstance(table.item, EdgeType)
+            and {table.item.from_type, table.item.to_type} & respelled.keys()
+        ]
+        tasks = [
+            self._restaging(plan, tables[ref], ref, result, respelled=respelled)
+            for result in self.results
+            for ref in concerned
+            if ref in result.tables
+        ]
+        self._restage(tasks)
+        return bool(tasks)
+
+    def leave_out(
+        self,
+        plan: IntakePlan,
+        tables: Mapping[TableRef, StagedTable],
+        places: Mapping[TableRef, Sequence[int]],
+    ) -> None:
+        """Stage the parts that hold these rows again, without them."""
+        lines: defaultdict[tuple[int, TableRef], set[int]] = defaultdict(set)
         for ref, each in places.items():
             for place in each:
-                lines = by_split.setdefault(place >> LINE_BITS, {}).setdefault(ref, set())
-                lines.add(place & _LINE_MASK)
-        respelled = self._respelled()
-        tasks = [
-            IntakeTask(
-                plan=plan,
-                ordinal=ordinal,
-                split=self.splits[ordinal],
-                dropped={ref: frozenset(lines) for ref, lines in by_table.items()},
-                respelled=respelled,
-            )
-            for ordinal, by_table in sorted(by_split.items())
-        ]
-        renewed = {each.ordinal: each for each in self._run(tasks)}
-        self.results = [renewed.get(each.ordinal, each) for each in self.results]
+                lines[place >> LINE_BITS, ref].add(place & _LINE_MASK)
+        self._restage(
+            [
+                self._restaging(
+                    plan, tables[ref], ref, self.results[ordinal], dropped=frozenset(dropped)
+                )
+                for (ordinal, ref), dropped in sorted(lines.items())
+            ]
+        )
+
+    def reject(
+        self,
+        plan: IntakePlan,
+        tables: Mapping[TableRef, StagedTable],
+        places: Mapping[TableRef, Sequence[int]],
+    ) -> None:
+        """Leave rows out until `take_back`: over another state they may be good."""
+        self._whole = list(self.results)
+        self.leave_out(plan, tables, places)
+
+    def take_back(self) -> None:
+        """Have the rows again that were rejected before."""
+        if self._whole is not None:
+            self.results, self._whole = self._whole, None
+
+    def split_of(self, ordinal: int) -> Split | None:
+        """The lines that a part is; `None` if it is no part of a file of lines."""
+        at = self._input_at(ordinal)
+        given = self.inputs[at]
+        if not isinstance(given, LineInput):
+            return None
+        return given.splits[ordinal - self.begins[at].first]
 
     def findings(self) -> list[Findings]:
         """What the rules of single rows found, with the lines of the files."""
@@ -102,37 +169,64 @@ class InputIntake:
             ),
         )
 
+    def position(self, ordinal: int, line: int) -> Position:
+        """Where a line of a part stands."""
+        at = self._input_at(ordinal)
+        first = self.begins[at].first
+        lines = [each.lines for each in self.results[first:]]
+        return self.inputs[at].position(ordinal - first, line, lines)
+
+    def _input_at(self, ordinal: int) -> int:
+        """Which input a part belongs to; one without parts begins where the next one does."""
+        return max(number for number, where in enumerate(self.begins) if where.first <= ordinal)
+
     def _at(self, violation: Violation, ordinal: int, line: int | None) -> Violation:
         if line is None:
             return violation
-        split = self.splits[ordinal]
-        before = sum(
-            each.lines
-            for each in self.results[:ordinal]
-            if self.splits[each.ordinal].source == split.source
-        )
-        has_many = self.splits[-1].source > 0
+        position = self.position(ordinal, line)
+        has_many = sum(each.sources for each in self.inputs) > 1
         subject = replace(
             violation.subject,
-            source=split.file.uri if has_many else None,
-            input_line=before + line,
+            source=position.source if has_many else None,
+            input_line=position.line,
             row=ordinal << LINE_BITS | line,
         )
         return replace(violation, subject=subject)
 
-    def _run(self, tasks: Sequence[IntakeTask]) -> list[IntakeResult]:
-        found = run_tasks(self.session, "intake", tasks, take_in, INTAKE_RESULT, runner=self.runner)
-        results = [read_intake(each.batches[0]) for each in found]
-        self.times.count(
-            tasks=len(found),
-            retries=sum(each.attempt - 1 for each in found),
-            rows=sum(table.read for each in results for table in each.tables.values()),
-            size_bytes=sum(each.size_bytes for each in results),
+    def _restaging(
+        self,
+        plan: IntakePlan,
+        table: StagedTable,
+        ref: TableRef,
+        result: IntakeResult,
+        *,
+        dropped: frozenset[int] = frozenset(),
+        respelled: Mapping[str, Mapping[str, str]] | None = None,
+    ) -> RestageTask:
+        (part,) = [each for each in table.parts if each.ordinal == result.ordinal]
+        return RestageTask(
+            root=plan.root,
+            operation_id=plan.operation_id,
+            ref=ref,
+            item=table.item,
+            before=result.tables[ref],
+            part=part,
+            view=table.view,
+            target=plan.tables[ref],
+            dropped=dropped,
+            respelled=respelled or {},
         )
-        self.written += [
-            (ref, table.pieces) for each in results for ref, table in each.tables.items()
-        ]
-        return results
+
+    def _restage(self, tasks: Sequence[RestageTask]) -> None:
+        found = run_tasks(self.session, "intake", tasks, restage, INTAKE_RESULT, runner=self.runner)
+        self.times.count(tasks=len(found), retries=sum(each.attempt - 1 for each in found))
+        for task, each in zip(tasks, found, strict=True):
+            table = read_restaged(each.batches[0])
+            self.written.append((task.ref, table.pieces))
+            before = self.results[task.part.ordinal]
+            self.results[task.part.ordinal] = replace(
+                before, tables={**before.tables, task.ref: table}
+            )
 
     def _respelled(self) -> dict[str, dict[str, str]]:
         found: dict[str, dict[str, str]] = {}

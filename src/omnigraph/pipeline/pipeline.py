@@ -2,28 +2,39 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Self, TypeAlias
 
-from omnigraph.errors import InvalidArgument, SourceError
+from omnigraph.errors import InvalidArgument
 from omnigraph.graph.job_report import LoadMode
 from omnigraph.graph.load_options import LoadOptions
 from omnigraph.graph.predicate_text import compile_predicate
+from omnigraph.graph.reject_options import parse_reject_options
 from omnigraph.graph.snapshot import open_snapshot
 from omnigraph.graph.type_names import find_type
 from omnigraph.graph.write_txn import checked_key
 from omnigraph.ids import MAIN_BRANCH, BranchName
+from omnigraph.pipeline.config import read_pipeline
+from omnigraph.pipeline.embed import EmbedJob, EmbedOptions, require_embeddable
+from omnigraph.pipeline.embed_targets import EmbedMode
+from omnigraph.pipeline.export import SparkExport, plan_export
 from omnigraph.pipeline.load_job import SparkLoad
+from omnigraph.pipeline.resume import checked_operation
+from omnigraph.pipeline.run_job import PipelineRun, RunOptions, with_paths_from, write_frame
 from omnigraph.pipeline.session import open_session
+from omnigraph.pipeline.source_request import SourceRequest, plan_source
 from omnigraph.pipeline.spark_types import readable_columns
 from omnigraph.pipeline.table_frame import plan_scan, table_frame
+from omnigraph.settings import process_environment
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
+    import builtins
+    from collections.abc import Callable, Mapping, Sequence
     from types import TracebackType
 
     from pyspark.sql import DataFrame, SparkSession
 
+    from omnigraph.embedding import Embedder
     from omnigraph.graph.coordinator import GraphCoordinator
     from omnigraph.graph.external_blobs import ExternalBlobs
     from omnigraph.graph.job_report import JobReport
@@ -50,20 +61,32 @@ class Pipeline:
         spark: Spark | None = None,
         command: str = "pipeline",
         shared_filesystem: bool = False,
+        embedder: Embedder | None = None,
     ) -> None:
         self._graph = graph
         self._settings = settings
         self._actor_id = actor_id
         self._external = external
         self._shared_filesystem = shared_filesystem
-        self._session: PipelineSession = open_session(settings, command=command, spark=spark)
+        self._embedder = embedder
+        self._command = command
+        self._opened: PipelineSession | None = None
+        if spark is not None:
+            self._opened = open_session(settings, command=command, spark=spark)
+
+    @property
+    def _session(self) -> PipelineSession:
+        """Spark, started when it is first needed: a mistake in the input is told before."""
+        if self._opened is None:
+            self._opened = open_session(self._settings, command=self._command)
+        return self._opened
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(
         self,
-        kind: type[BaseException] | None,
+        kind: builtins.type[BaseException] | None,
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
@@ -71,36 +94,67 @@ class Pipeline:
 
     def close(self) -> None:
         """Stop Spark if it was started here; safe twice."""
-        self._session.close()
+        if self._opened is not None:
+            self._opened.close()
 
     def load(
         self,
-        source: str | Path,
+        source: str | Path | DataFrame,
         *,
         mode: Literal["append", "merge", "overwrite"],
         branch: str = MAIN_BRANCH,
         from_: str | None = None,
         format: str | None = None,
+        type: str | None = None,
+        edge: str | None = None,
+        columns: Mapping[str, str | Mapping[str, str]] | None = None,
+        takes_same_names: bool = False,
+        options: Mapping[str, str] | None = None,
+        on_error: Literal["fail", "quarantine"] = "fail",
+        rejects: str | None = None,
+        max_rejects: int | None = None,
+        max_reject_ratio: float | None = None,
         embed: bool = False,
         dry_run: bool = False,
         if_commit: str | None = None,
         idempotency_key: str | None = None,
+        resume: str | None = None,
         progress: Progress | None = None,
+        started: Callable[[str], None] | None = None,
     ) -> JobReport:
-        """Load files of any size as one commit: all of them or nothing.
+        """Load files of any size, a table or a frame as one commit: all of it or nothing.
+
+        Bad rows refuse it, unless they are set aside.
 
         Args:
-            source: a file, a folder or a pattern of files, local or `s3://`.
+            source: a file, a folder or a pattern of files, local or `s3://`; the name of a table;
+                or a Spark frame.
             mode: `append` (rows must be new), `merge` (replace rows of the same id) or `overwrite`
                 (replace all rows of each type of the input).
             branch: where to write.
             from_: fork the branch from this one if it does not exist.
-            format: `ndjson`, the default.
+            format: `ndjson` (the graph format, whose lines name their types), `json`, `csv`,
+                `parquet`, `orc` or `table`; without it the ending of the name tells.
+            type: the node type that the rows of a tabular source become.
+            edge: or the edge type; its ends are the columns `src` and `dst`.
+            columns: by property, the column that gives it or `{"expr": "…"}` in Spark SQL; without
+                it every column is the property of its name.
+            takes_same_names: properties that `columns` leaves out take the column of their name.
+            options: of Spark's reader.
+            on_error: what bad rows do: `fail` refuses the load, `quarantine` sets them aside in
+                `rejects` and commits the rest.
+            rejects: the folder, local or `s3://`, that gets a folder with the bad rows of this
+                load, also where it fails.
+            max_rejects: more bad rows than this fail the load; the setting by default.
+            max_reject_ratio: so does a larger part of what was read; the setting by default.
             embed: fill nullable `@embed` vectors too, not only the required ones.
             dry_run: check everything and report; nothing stays.
             if_commit: write only while this commit is the head of the branch.
             idempotency_key: the same key again gives the first receipt and writes nothing.
+            resume: the operation of a load that was cut off: what it staged is used, if the input,
+                the schema and the tables are the same; else the load starts over and says so.
             progress: told the stage, the tasks that are done and their number.
+            started: told the operation of the load, which `resume` takes.
 
         Raises:
             SourceError, InputChanged: the input is missing, cannot be read, or changed meanwhile.
@@ -110,30 +164,146 @@ class Pipeline:
             PreconditionFailed: the head is not the given `if_commit`.
         """
         self._graph.require_writable()
-        if format not in (None, "ndjson"):
-            raise SourceError(
-                f"the format {format!r} is not in this version; give files of JSON lines",
-                format=format,
-            )
+        asked = LoadOptions(
+            mode=LoadMode.parse(mode),
+            branch=BranchName(branch),
+            from_=from_,
+            actor_id=self._actor_id,
+            embed=embed,
+            if_commit=if_commit,
+            idempotency_key=checked_key(idempotency_key),
+            rejects=parse_reject_options(
+                self._settings,
+                on_error=on_error,
+                rejects=rejects,
+                max_rejects=max_rejects,
+                max_reject_ratio=max_reject_ratio,
+            ),
+        )
+        request = SourceRequest(
+            source=source,
+            format=format,
+            type=type,
+            edge=edge,
+            columns=columns,
+            takes_same_names=takes_same_names,
+            options=options or {},
+        )
+        found = plan_source(request, self._settings)
         job = SparkLoad(
             self._graph,
             self._session,
             self._settings,
-            str(source),
-            LoadOptions(
-                mode=LoadMode.parse(mode),
-                branch=BranchName(branch),
-                from_=from_,
-                actor_id=self._actor_id,
-                embed=embed,
-                if_commit=if_commit,
-                idempotency_key=checked_key(idempotency_key),
-            ),
+            [found],
+            asked,
             external=self._external,
             progress=progress,
+            started=started,
+            resume=checked_operation(resume, dry_run=dry_run),
             shared_filesystem=self._shared_filesystem,
         )
         return job.rehearse() if dry_run else job.report()
+
+    def run(
+        self,
+        file: str | Path,
+        *,
+        only: Sequence[str] | None = None,
+        full_refresh: bool = False,
+        keep_cursor: bool = False,
+        force: bool = False,
+        resume: str | None = None,
+        dry_run: bool = False,
+        progress: Progress | None = None,
+        started: Callable[[str], None] | None = None,
+    ) -> JobReport:
+        """Run a `pipeline.yaml` on this graph: all its sources as one commit.
+
+        The graph that the file names is not looked at: this one was opened. Relative paths are
+        taken from the folder of the file.
+
+        Args:
+            file: the pipeline.
+            only: names of sources; the others are left alone.
+            full_refresh: read every source from its beginning, whatever its cursor says.
+            keep_cursor: go on from a cursor although the source or its mapping changed.
+            force: load although the same run was committed before.
+            resume: the operation of a run that was cut off, as for `load`.
+            dry_run: check everything and report; nothing stays.
+            progress: told the stage, the tasks that are done and their number.
+            started: told the operation of the run, which `resume` takes.
+
+        Raises:
+            SettingInvalid: the file is wrong; details `diagnostics` with lines.
+            InvalidArgument: `only` names no source, or a cursor no longer fits its source.
+            ReadSetChanged: another run of the pipeline was committed meanwhile.
+            LoadRejected, KeyConflict, SourceError: as for `load`.
+        """
+        self._graph.require_writable()
+        path = Path(file)
+        spec = with_paths_from(read_pipeline(path, process_environment()), path.absolute().parent)
+        options = RunOptions(
+            only=only,
+            full_refresh=full_refresh,
+            keep_cursor=keep_cursor,
+            force=force,
+            dry_run=dry_run,
+            resume=checked_operation(resume, dry_run=dry_run),
+        )
+        return PipelineRun(
+            self._graph,
+            self._session,
+            self._settings,
+            spec,
+            options,
+            external=self._external,
+            actor_id=self._actor_id,
+            progress=progress,
+            started=started,
+            shared_filesystem=self._shared_filesystem,
+        ).report()
+
+    def write(
+        self,
+        df: DataFrame,
+        *,
+        type: str | None = None,
+        edge: str | None = None,
+        mode: Literal["append", "merge", "overwrite"] = "merge",
+        branch: str = MAIN_BRANCH,
+        columns: Mapping[str, str | Mapping[str, str]] | None = None,
+        job_key: str | None = None,
+    ) -> JobReport:
+        """Write the rows of a frame to one type, as one commit.
+
+        Args:
+            df: the frame; `foreachBatch` of a stream gives one for each batch.
+            type: the node type.
+            edge: or the edge type.
+            mode: as for `load`.
+            branch: where to write.
+            columns: as for `load`.
+            job_key: a write whose key a commit of the branch has is done already and does nothing;
+                for a stream, the query's id and the number of the batch.
+
+        Raises:
+            LoadRejected, KeyConflict, SourceError: as for `load`.
+        """
+        self._graph.require_writable()
+        request = SourceRequest(source=df, type=type, edge=edge, columns=columns)
+        found = plan_source(request, self._settings)
+        return write_frame(
+            self._graph,
+            self._session,
+            self._settings,
+            found,
+            LoadOptions(
+                mode=LoadMode.parse(mode), branch=BranchName(branch), actor_id=self._actor_id
+            ),
+            job_key=checked_key(job_key),
+            external=self._external,
+            shared_filesystem=self._shared_filesystem,
+        )
 
     def read(
         self,
@@ -182,6 +352,104 @@ class Pipeline:
             predicate=predicate,
         )
         return table_frame(self._session, scans, item, columns)
+
+    def export(
+        self,
+        out: str | Path,
+        *,
+        format: Literal["ndjson", "parquet", "csv"] = "ndjson",
+        types: Sequence[str] | None = None,
+        branch: str | None = None,
+        snapshot: str | None = None,
+        progress: Progress | None = None,
+    ) -> JobReport:
+        """Write one snapshot as files; the same commit gives the same bytes.
+
+        The folder is an export once it has `_manifest.json`, which names the commit and every file
+        with its rows, bytes and checksum. The graph is not changed: the report has no commit.
+
+        Args:
+            out: an empty or new folder, local or `s3://`.
+            format: `ndjson` (what a load reads), `parquet` or `csv` (the columns of each type).
+            types: which types, as `Person`, `node:Link` or `edge:Link`; all by default.
+            branch: whose head to write; `main` by default.
+            snapshot: a commit id or `resolved_snapshot` to write instead.
+            progress: told the stage, the tasks that are done and their number.
+
+        Raises:
+            InvalidArgument: an unknown type or format, or a target that cannot be used.
+            RootNotEmpty: the target holds something already.
+            StorageDenied: the target cannot be written.
+            BranchNotFound, CommitNotFound, SnapshotReclaimed: there is no such state.
+            SparkUnavailable, PipelineTaskError, ExecutorMismatch: Spark could not do it.
+        """
+        plan = plan_export(
+            self._graph,
+            self._settings,
+            out,
+            form=format,
+            types=types,
+            branch=branch,
+            snapshot=snapshot,
+        )
+        job = SparkExport(
+            self._graph,
+            self._session,
+            self._settings,
+            plan,
+            progress=progress,
+            shared_filesystem=self._shared_filesystem,
+        )
+        return job.report()
+
+    def embed(
+        self,
+        *,
+        type: str,
+        property: str | None = None,
+        mode: Literal["missing", "all"] = "missing",
+        branch: str = MAIN_BRANCH,
+        dry_run: bool = False,
+        progress: Progress | None = None,
+    ) -> JobReport:
+        """Fill the `@embed` vectors of a type, as one commit; none if there is nothing to fill.
+
+        Every distinct text is paid for once, also when tasks or the whole job run again.
+
+        Args:
+            type: a node type.
+            property: one vector of it; all its `@embed` vectors without it.
+            mode: `missing` (rows with a text and no vector) or `all` (every row with a text).
+            branch: where to read and write.
+            dry_run: count the rows and the texts that would be paid for; nothing is embedded.
+            progress: told the stage, the tasks that are done and their number.
+
+        Raises:
+            InvalidArgument: there is no such type, or it has no such vector.
+            EmbeddingUnavailable, EmbeddingInvalid, EmbeddingModelMismatch: no usable vectors.
+            SparkUnavailable, PipelineTaskError, ExecutorMismatch: Spark could not do it, or the
+                provider gave no answer.
+            ReadSetChanged: others changed the rows again and again.
+        """
+        self._graph.require_writable()
+        options = EmbedOptions(
+            type=type,
+            property=property,
+            mode=EmbedMode.parse(mode),
+            branch=BranchName(branch),
+            actor_id=self._actor_id,
+        )
+        require_embeddable(self._graph, self._settings, options, self._embedder)
+        job = EmbedJob(
+            self._graph,
+            self._session,
+            self._settings,
+            options,
+            embedder=self._embedder,
+            progress=progress,
+            shared_filesystem=self._shared_filesystem,
+        )
+        return job.rehearse() if dry_run else job.report()
 
 
 def _require_columns(item: NodeType | EdgeType, columns: Sequence[str] | None) -> None:

@@ -14,6 +14,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from omnigraph.errors import InvalidArgument
+from omnigraph.graph.reject_options import ErrorAction
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -36,13 +37,6 @@ class SourceFormat(StrEnum):
     JDBC = "jdbc"
     TABLE = "table"
     SQL = "sql"
-
-
-class ErrorAction(StrEnum):
-    """What a bad row does to its load."""
-
-    FAIL = "fail"
-    QUARANTINE = "quarantine"
 
 
 class CursorType(StrEnum):

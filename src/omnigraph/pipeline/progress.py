@@ -13,7 +13,7 @@ from concurrent.futures import Future, wait
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol, TypeAlias, TypeVar, cast
 
-from omnigraph.errors import Cancelled
+from omnigraph.errors import Cancelled, InternalError
 from omnigraph.pipeline.spark_errors import is_session_lost, translate_spark_error
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ class StageRunner:
 
     def __init__(
         self,
-        session: PipelineSession,
+        session: PipelineSession | None,
         progress: Progress | None = None,
         *,
         poll_s: float = POLL_S,
@@ -76,14 +76,17 @@ class StageRunner:
                 of an error of Spark.
             KeyboardInterrupt: passed on, after the jobs were cancelled.
         """
-        self._session.require_alive()
-        jobs = _jobs_of(self._session, self._session.new_group(stage))
+        session = self._session
+        if session is None:
+            raise InternalError("a stage needs Spark and there is none; please report this")
+        session.require_alive()
+        jobs = _jobs_of(session, session.new_group(stage))
         with self._lock:
             if self._is_cancelled:
                 raise _cancelled(stage)
             self._running = jobs
         try:
-            future = _start(self._session.spark, jobs, action, stage)
+            future = _start(session.spark, jobs, action, stage)
             return self._result(stage, self._watch(stage, jobs, future, tasks))
         finally:
             with self._lock:

@@ -53,6 +53,8 @@ if TYPE_CHECKING:
 _CONNECT_PACKAGES: Final = ("grpc", "grpc_status", "google.rpc", "zstandard")
 _CONNECT_PORT: Final = 15_002
 _CONNECT_TIMEOUT_S: Final = 10
+_CONNECT_RETRIES: Final = 8
+_CONNECT_BACKOFF_MS: Final = 5_000
 
 
 class SparkMode(StrEnum):
@@ -117,6 +119,15 @@ class PipelineSession:
         if self.mode is SparkMode.CONNECT and not is_loopback(self.cluster):
             return False
         return runs_on_this_machine(self.spark.conf.get("spark.master") or "")
+
+    def activate(self) -> None:
+        """Make this the active session of the calling thread, as if it were started there.
+
+        Spark looks up registered data sources in the active session of the thread that writes.
+        """
+        if self.mode is SparkMode.CLASSIC:
+            java = self.spark._get_j_spark_session_class(self.spark._jvm)  # noqa: SLF001 - no other way
+            java.setActiveSession(self.spark._jsparkSession)  # noqa: SLF001
 
     def require_alive(self) -> None:
         """Make sure that nobody stopped the session.
@@ -194,7 +205,10 @@ def open_session(
         SparkUnavailable: Spark did not start, or the endpoint does not answer.
         SettingInvalid: `spark.conf` holds what has a setting of its own.
     """
-    return start_session(settings, command=command, spark=spark).result()
+    session = start_session(settings, command=command, spark=spark).result()
+    if session.is_owned:
+        session.activate()
+    return session
 
 
 def start_session(
@@ -289,7 +303,17 @@ def _connect(remote: str, options: Mapping[str, str]) -> SparkSession:
     builder = SparkSession.builder.remote(remote)
     for key, value in options.items():
         builder = builder.config(key, value)
-    return builder.create()
+    spark = builder.create()
+    _give_up_sooner(spark)
+    return spark
+
+
+def _give_up_sooner(spark: SparkSession) -> None:
+    """A server that is gone is told in about a minute, not after ten, for each call."""
+    from pyspark.sql.connect.client.retries import DefaultPolicy
+
+    policy = DefaultPolicy(max_retries=_CONNECT_RETRIES, max_backoff=_CONNECT_BACKOFF_MS)
+    cast("ConnectSession", spark).client.set_retry_policies([policy])
 
 
 def _require_endpoint_syntax(remote: str) -> None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from omnigraph.errors import ResourceLimit, SourceError
 from omnigraph.limits import MAX_NDJSON_LINE_BYTES
+from omnigraph.pipeline.file_ranges import FileRanges
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -133,7 +134,7 @@ def _rest_of_line(files: InputFiles, split: Split) -> Iterator[bytes]:
 
 
 def _unpacked(files: InputFiles, split: Split) -> Iterator[bytes]:
-    source = io.BufferedReader(_Ranges(files, split.file), _STEP_BYTES)
+    source = io.BufferedReader(FileRanges(files, split.file), _STEP_BYTES)
     packed = zlib.decompressobj(wbits=_GZIP)
     is_inside = False
     while data := source.read(_STEP_BYTES):
@@ -154,26 +155,6 @@ def _unpacked(files: InputFiles, split: Split) -> Iterator[bytes]:
 
 def _no_gzip(split: Split, reason: str) -> SourceError:
     return SourceError(f"{split.file.uri} is no whole gzip file: {reason}", path=split.file.uri)
-
-
-class _Ranges(io.RawIOBase):
-    """A file that is read from its beginning to its end, in ranges."""
-
-    def __init__(self, files: InputFiles, file: InputFile) -> None:
-        self._files = files
-        self._file = file
-        self._at = 0
-
-    def readable(self) -> bool:
-        """It is."""
-        return True
-
-    def readinto(self, buffer: bytearray | memoryview) -> int:  # type: ignore[override]  # the stubs ask for a private type
-        """The next bytes."""
-        data = self._files.read(self._file, self._at, self._at + len(buffer))
-        buffer[: len(data)] = data
-        self._at += len(data)
-        return len(data)
 
 
 def _too_long(split: Split) -> ResourceLimit:

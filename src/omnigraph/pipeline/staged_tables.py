@@ -154,10 +154,7 @@ def read_part(storage: GraphStorage, table: StagedTable, part: StagedPart) -> It
     """What checks look at, of the rows of one split, each with its place."""
     base = part.ordinal << LINE_BITS
     if part.fragments and table.view is not None:
-        lines = None
-        if part.lines_file is not None:
-            (kept,) = from_ipc(storage.objects.get(part.lines_file))
-            lines = kept.column(0).to_numpy()
+        lines = None if part.lines_file is None else _kept_lines(storage, part.lines_file)
         handle = open_task_table(storage, table.view)
         start = 0
         for batch in storage.tables.scan(
@@ -174,6 +171,18 @@ def read_part(storage: GraphStorage, table: StagedTable, part: StagedPart) -> It
         for batch in from_ipc(storage.objects.get(part.bad_file)):
             places = batch.column(PLACE).to_numpy() + base
             yield _placed(batch.select(stored_names(table.item)), places)
+
+
+def lines_of(storage: GraphStorage, part: StagedPart, rows: int) -> npt.NDArray[np.int64]:
+    """The lines of the staged rows of a part, in their order."""
+    if part.lines_file is not None:
+        return _kept_lines(storage, part.lines_file)
+    return np.arange(rows, dtype=np.int64) + (part.first_line or 0)
+
+
+def _kept_lines(storage: GraphStorage, path: str) -> npt.NDArray[np.int64]:
+    (kept,) = from_ipc(storage.objects.get(path))
+    return kept.column(0).to_numpy()
 
 
 def _placed(batch: pa.RecordBatch, places: npt.NDArray[np.int64]) -> pa.Table:

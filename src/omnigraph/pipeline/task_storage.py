@@ -1,20 +1,31 @@
 """The storage of the graph inside a task.
 
 It is opened from what the driver ships, with the executor's own settings: credentials never travel.
+Only a data source that was given settings of its own puts them in force, for the time of a call.
 """
 
 from __future__ import annotations
 
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from omnigraph.clock import SystemClock
 from omnigraph.ids import UlidSource
 from omnigraph.settings import load_process_settings
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from omnigraph.settings import StorageSettings
     from omnigraph.storage.graph_storage import GraphStorage
     from omnigraph.storage.handles import Pin, TableHandle, TableLayout
+
+
+_IN_FORCE: Final[ContextVar[StorageSettings | None]] = ContextVar(
+    "omnigraph_task_storage", default=None
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,12 +36,22 @@ class TaskTable:
     pin: Pin
 
 
+@contextmanager
+def storing_with(settings: StorageSettings) -> Iterator[None]:
+    """Have `open_task_storage` use these settings for the block, in this thread."""
+    token = _IN_FORCE.set(settings)
+    try:
+        yield
+    finally:
+        _IN_FORCE.reset(token)
+
+
 def open_task_storage(root: str) -> GraphStorage:
     """The storage of the graph at this root."""
     from omnigraph.storage.graph_storage import open_storage
     from omnigraph.storage.location import parse_location
 
-    settings = load_process_settings().storage
+    settings = _IN_FORCE.get() or load_process_settings().storage
     return open_storage(parse_location(root, settings), settings, UlidSource(SystemClock()))
 
 

@@ -58,7 +58,7 @@ class TaskResult:
 
 
 def run_tasks(
-    session: PipelineSession,
+    session: PipelineSession | None,
     stage: str,
     tasks: Sequence[_Task],
     function: Callable[[_Task], Iterable[pa.RecordBatch]],
@@ -70,7 +70,7 @@ def run_tasks(
     """Call the function once for each task on the executors; the results, in the order of `tasks`.
 
     Args:
-        session: where to run.
+        session: where to run; `None` runs them in this process, one after the other.
         stage: the name that progress and errors show.
         tasks: what each call gets; no tasks, no Spark job.
         function: its batches are made to fit `schema` before they leave the task.
@@ -87,6 +87,15 @@ def run_tasks(
     """
     if not tasks:
         return []
+    if session is None:
+        return [
+            TaskResult(
+                partition=number,
+                attempt=1,
+                batches=tuple(conform(batch, schema) for batch in function(task)),
+            )
+            for number, task in enumerate(tasks)
+        ]
     runner = runner or StageRunner(session, progress)
     body = _CollectedTask(function=function, schema=schema)
 
@@ -95,6 +104,26 @@ def run_tasks(
         return frame.mapInArrow(body, _RESULTS_DDL).toArrow()
 
     return _read_results(runner.run(stage, action, tasks=len(tasks)), stage, len(tasks))
+
+
+def run_partitions(
+    session: PipelineSession | None,
+    stage: str,
+    frame: DataFrame,
+    function: Callable[[int, Iterable[pa.RecordBatch]], Iterable[pa.RecordBatch]],
+    schema: pa.Schema,
+    *,
+    runner: StageRunner | None = None,
+) -> list[TaskResult]:
+    """Call the function once for each partition of a frame; the results, in their order.
+
+    The frame is run exactly once. `function` gets the number of the partition and its batches; the
+    rest, and what is raised, is as for `run_tasks`.
+    """
+    runner = runner or StageRunner(session)
+    body = _CollectedPartition(function=function, schema=schema)
+    rows = runner.run(stage, lambda: frame.mapInArrow(body, _RESULTS_DDL).toArrow())
+    return _results(rows, stage)
 
 
 def frame_of_tasks(
@@ -131,7 +160,9 @@ def _one_partition_each(session: PipelineSession, tasks: Sequence[_Task]) -> Dat
             "task": pa.array([pickled(task) for task in tasks], pa.binary()),
         }
     )
-    return session.spark.createDataFrame(table).repartitionById(max(len(tasks), 1), "partition")
+    # With its types: an empty frame tells Connect nothing.
+    frame = session.spark.createDataFrame(table, "partition int, task binary")
+    return frame.repartitionById(max(len(tasks), 1), "partition")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -146,32 +177,58 @@ class _CollectedTask(Generic[_Task]):
             yield self._run(partition, task)
 
     def _run(self, partition: int, task: bytes) -> pa.RecordBatch:
-        attempt = _attempt()
-        try:
-            result = self._call(partition, task)
-        except BaseException as error:
-            if not is_failure(error):
-                raise
-            failure = describe_failure(error, partition=partition, attempt=attempt)
-            if can_be_retried(error):
-                raise failure.to_exception() from error
-            return _row(partition, attempt, failure=failure.to_json())
-        return _row(partition, attempt, result=result)
-
-    def _call(self, partition: int, task: bytes) -> bytes:
         # The driver pickled it; nothing else writes to this column.
-        described = pickle.loads(task)  # noqa: S301
-        batches = (conform(batch, self.schema) for batch in self.function(described))
-        result = to_ipc(batches, self.schema)
-        if len(result) > MAX_RESULT_BYTES:
-            raise ResourceLimit(
-                f"task {partition} returned {len(result):,} bytes, at most {MAX_RESULT_BYTES:,} are"
-                " allowed; make the splits smaller",
-                resource="task_result_bytes",
-                limit=MAX_RESULT_BYTES,
-                actual=len(result),
-            )
-        return result
+        return _collected(
+            partition,
+            lambda: self.function(pickle.loads(task)),  # noqa: S301
+            self.schema,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class _CollectedPartition:
+    """The body of a partition of somebody's frame; runs on an executor."""
+
+    function: Callable[[int, Iterable[pa.RecordBatch]], Iterable[pa.RecordBatch]]
+    schema: pa.Schema
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        if context is None:
+            raise InternalError("a task ran outside of Spark; please report this")
+        partition = context.partitionId()
+        yield _collected(partition, lambda: self.function(partition, batches), self.schema)
+
+
+def _collected(
+    partition: int, call: Callable[[], Iterable[pa.RecordBatch]], schema: pa.Schema
+) -> pa.RecordBatch:
+    """The result of one partition, or the failure that no retry can mend."""
+    attempt = _attempt()
+    try:
+        result = to_ipc((conform(batch, schema) for batch in call()), schema)
+        _require_small(partition, result)
+    except BaseException as error:
+        if not is_failure(error):
+            raise
+        failure = describe_failure(error, partition=partition, attempt=attempt)
+        if can_be_retried(error):
+            raise failure.to_exception() from error
+        return _row(partition, attempt, failure=failure.to_json())
+    return _row(partition, attempt, result=result)
+
+
+def _require_small(partition: int, result: bytes) -> None:
+    if len(result) > MAX_RESULT_BYTES:
+        raise ResourceLimit(
+            f"task {partition} returned {len(result):,} bytes, at most {MAX_RESULT_BYTES:,} are"
+            " allowed; make the splits smaller",
+            resource="task_result_bytes",
+            limit=MAX_RESULT_BYTES,
+            actual=len(result),
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -215,12 +272,17 @@ def _row(
 
 
 def _read_results(rows: pa.Table, stage: str, expected: int) -> list[TaskResult]:
-    found = sorted(rows.to_pylist(), key=lambda row: row["partition"])
-    if [row["partition"] for row in found] != list(range(expected)):
+    found = _results(rows, stage)
+    if [each.partition for each in found] != list(range(expected)):
         raise InternalError(
             f"stage {stage} of {expected} tasks gave {len(found)} results; please report this",
             stage=stage,
         )
+    return found
+
+
+def _results(rows: pa.Table, stage: str) -> list[TaskResult]:
+    found = sorted(rows.to_pylist(), key=lambda row: row["partition"])
     for row in found:
         if row["failure"] is not None:
             raise read_failure(row["failure"]).to_error(stage)

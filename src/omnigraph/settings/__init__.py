@@ -19,6 +19,7 @@ from omnigraph.settings.load import (
     load_process_settings,
     load_settings,
     prepare_process,
+    process_environment,
 )
 from omnigraph.settings.sections import (
     ClientSettings,
@@ -61,4 +62,5 @@ __all__ = [
     "load_process_settings",
     "load_settings",
     "prepare_process",
+    "process_environment",
 ]

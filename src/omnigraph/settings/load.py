@@ -72,6 +72,11 @@ def load_process_settings() -> Settings:
     return load_settings(os.environ)
 
 
+def process_environment() -> Mapping[str, str]:
+    """The environment of this process, for files that name variables of it."""
+    return os.environ
+
+
 def prepare_process() -> None:
     """Set what foreign parts read from the environment when they are imported."""
     # With centroids, the statistics of a vector index are huge.

@@ -18,6 +18,8 @@ from omnigraph.storage.reading import Ids, chunks, scanner_filter
 from omnigraph.storage.signals import ObjectMissing
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from lance.blob import BlobFile
 
     from omnigraph.storage.calls import StoreCalls
@@ -98,6 +100,23 @@ def descriptors(calls: StoreCalls, handle: TableHandle, ids: Ids, name: str) -> 
         ],
         schema=_DESCRIBED,
     )
+
+
+def blob_bytes(calls: StoreCalls, handle: TableHandle, name: str, fragments: Sequence[int]) -> int:
+    """The length of all blobs of a property in some fragments; those outside count as nothing."""
+    column = column_of(handle.layout, name)
+    if column not in handle.dataset.schema.names:
+        return 0
+    chosen = set(fragments)
+    wanted = [each for each in handle.dataset.get_fragments() if each.fragment_id in chosen]
+    total = 0
+    with calls.making("describe_blobs", handle.layout.table_key):
+        for batch in handle.dataset.scanner(columns=[column], fragments=wanted).to_batches():
+            described = batch.column(column)
+            if isinstance(described, pa.ExtensionArray):
+                described = described.storage
+            total += pc.sum(pc.struct_field(described, "size")).as_py() or 0
+    return total
 
 
 def stored_blobs(

@@ -20,7 +20,7 @@ from omnigraph.storage.location import GraphLocation, parse_location
 from omnigraph.storage.objects import open_bucket
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from obstore.store import S3Store
 
@@ -91,6 +91,28 @@ class InputFiles:
         except BaseError as error:
             raise SourceError(f"cannot read {file.uri}: {error}", path=file.uri) from error
 
+    def require_same(self, files: Iterable[InputFile]) -> None:
+        """Make sure that files are what they were when they were found.
+
+        Raises:
+            InputChanged: one is not, or is gone.
+            SourceError: it cannot be looked at.
+        """
+        for file in files:
+            bucket = _BUCKET.fullmatch(file.uri)
+            try:
+                now = (
+                    [_local(Path(file.uri))]
+                    if bucket is None
+                    else self._find_object(bucket[1], bucket[2])
+                )
+            except FileNotFoundError as error:
+                raise _changed(file) from error
+            except (OSError, BaseError) as error:
+                raise SourceError(f"cannot read {file.uri}: {error}", path=file.uri) from error
+            if now != [file]:
+                raise _changed(file)
+
     def _find_local(self, where: str) -> list[InputFile]:
         path = Path(unquote(where.removeprefix("file://")) if "://" in where else where)
         try:
@@ -113,18 +135,20 @@ class InputFiles:
         # A folder has no object of its own: what lies below it is listed with a slash.
         prefix = key[: wild.start()].rpartition("/")[0] if wild else key.removesuffix("/")
         try:
-            pattern = re.compile(_pattern(key) if wild else rf"{re.escape(prefix)}(/[^/]+)?")
+            pattern = re.compile(_pattern(key) if wild else rf"{re.escape(prefix)}/[^/]+")
         except re.error as error:
             raise _no_pattern(where, error) from error
         if not prefix and not wild:
             pattern = re.compile(r"[^/]+")
         found: list[InputFile] = []
         try:
+            if prefix == key and key:
+                # A listing has what lies below a name, and not the object of that name.
+                found += self._find_object(bucket, key)
             for chunk in obstore.list(self._bucket(bucket), prefix=prefix or None):
                 for each in chunk:
                     name = each["path"].rpartition("/")[2]
-                    is_named = each["path"] == key
-                    if pattern.fullmatch(each["path"]) and (is_named or name[:1] not in "._"):
+                    if pattern.fullmatch(each["path"]) and name[:1] not in "._":
                         found.append(
                             InputFile(
                                 uri=f"s3://{bucket}/{each['path']}",
@@ -135,6 +159,15 @@ class InputFiles:
         except BaseError as error:
             raise SourceError(f"cannot list {where}: {error}", path=where) from error
         return sorted(found, key=lambda file: file.uri)
+
+    def _find_object(self, bucket: str, key: str) -> list[InputFile]:
+        try:
+            each = obstore.head(self._bucket(bucket), key)
+        except FileNotFoundError:
+            return []
+        return [
+            InputFile(uri=f"s3://{bucket}/{key}", size_bytes=each["size"], mark=each["e_tag"] or "")
+        ]
 
     def _read_local(self, file: InputFile, start: int, end: int) -> bytes:
         path = Path(file.uri)

@@ -84,6 +84,15 @@ class StorageAdapter:
         with self._calls.making("get", path):
             return bytes(obstore.get(self._readable(), path).bytes())
 
+    def get_range(self, path: str, start: int, end: int) -> bytes:
+        """The bytes of an object from `start` up to `end`.
+
+        Raises:
+            ObjectMissing: there is no such object.
+        """
+        with self._calls.making("get_range", path):
+            return bytes(obstore.get_range(self._readable(), path, start=start, end=end))
+
     def head(self, path: str) -> ObjectInfo | None:
         """What a listing would tell of one object, or `None`."""
         try:

@@ -7,32 +7,38 @@ version that belongs to no line.
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from lance import LanceOperation, Transaction
+from lance.fragment import FragmentMetadata
 
 from omnigraph.errors import InternalError
 from omnigraph.ids import new_link_uuid
-from omnigraph.storage import staging
+from omnigraph.storage import sizes, staging
 from omnigraph.storage.blob_rows import blobs_of_rows
-from omnigraph.storage.blobs import STORED_BLOB
+from omnigraph.storage.blobs import STORED_BLOB, blob_bytes
 from omnigraph.storage.files import line_folder, written_files
 from omnigraph.storage.handles import Pin, TableHandle
 from omnigraph.storage.links import live_rows, nothing, staged
 from omnigraph.storage.reading import ROW_ID, ScanOptions, scan
-from omnigraph.storage.writes import with_text_indexes, write_rows
+from omnigraph.storage.writes import (
+    merge_stream,
+    stage_merge_insert,
+    with_text_indexes,
+    write_rows,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from lance.fragment import FragmentMetadata
-
     from omnigraph.storage.blob_rows import BlobValue
     from omnigraph.storage.handles import StagedWrite, WriteStamp
     from omnigraph.storage.links import Writing
+    from omnigraph.storage.sizes import FragmentInfo
     from omnigraph.storage.writes import Rows
 
 
@@ -61,6 +67,16 @@ class Pieces:
     """Fragments of the table that have no row left."""
 
     rows_deleted: int = 0
+
+
+def pieces_to_json(pieces: Pieces) -> list[str]:
+    """New rows that were written, as text that outlives the process."""
+    return [json.dumps(each.to_json()) for each in pieces.added]
+
+
+def pieces_from_json(texts: Iterable[str]) -> Pieces:
+    """The pieces of `pieces_to_json`."""
+    return Pieces(added=tuple(FragmentMetadata.from_json(each) for each in texts))
 
 
 def join_pieces(parts: Iterable[Pieces]) -> Pieces:
@@ -210,6 +226,50 @@ def read_staged(writing: Writing, view: TableHandle, fragments: Sequence[int]) -
     return pa.table({name: columns[name] for name in layout.schema.names})
 
 
+def stage_merge_staged(
+    writing: Writing,
+    handle: TableHandle,
+    view: TableHandle,
+    fragments: Sequence[int],
+    stamp: WriteStamp,
+) -> StagedWrite:
+    """Upserts the rows of some fragments of a view, whose ids are unique.
+
+    They are read as Lance takes them; only those of a table with blobs are held.
+    """
+    if handle.layout.blobs:
+        return stage_merge_insert(writing, handle, read_staged(writing, view, fragments), stamp)
+    count = sum(each.rows for each in _of_view(writing, view, fragments))
+
+    def stage(base: TableHandle) -> StagedWrite:
+        rows = scan(writing.reads, view, ScanOptions(fragments=fragments))
+        merged = merge_stream(writing, base, rows, count)
+        return staged(
+            writing,
+            base,
+            merged.operation,
+            stamp,
+            added=merged.inserted,
+            changed=merged.updated,
+            rebase=stage,
+        )
+
+    return stage(handle) if count else nothing(writing, handle, stage)
+
+
+def staged_bytes(writing: Writing, view: TableHandle, fragments: Sequence[int]) -> int:
+    """How large the rows of some fragments are as they are stored, blobs included."""
+    size = sum(each.size_bytes for each in _of_view(writing, view, fragments))
+    return size + sum(
+        blob_bytes(writing.calls, view, name, fragments) for name in view.layout.blobs
+    )
+
+
+def _of_view(writing: Writing, view: TableHandle, wanted: Sequence[int]) -> list[FragmentInfo]:
+    chosen = set(wanted)
+    return [each for each in sizes.fragments(writing.calls, view) if each.fragment_id in chosen]
+
+
 def _stored(value: BlobValue) -> dict[str, object] | None:
     if value is None or isinstance(value, str):
         return None if value is None else {"data": None, "uri": value}
@@ -217,6 +277,8 @@ def _stored(value: BlobValue) -> dict[str, object] | None:
 
 
 def piece_files(writing: Writing, handle: TableHandle, pieces: Pieces) -> tuple[str, ...]:
-    """The files that writing the new rows of these pieces made, below the root."""
-    operation = LanceOperation.Append([*pieces.added, *pieces.changed])
+    """The files that these pieces made: new rows, and marks of deleted ones; below the root."""
+    operation = LanceOperation.Update(
+        new_fragments=[*pieces.added, *pieces.changed], updated_fragments=list(pieces.updated)
+    )
     return written_files(writing.location, handle.pin, operation)

@@ -101,7 +101,13 @@ def write_rows(dataset: LanceDataset, rows: pa.RecordBatchReader) -> list[Fragme
     )
 
 
-def merge(dataset: LanceDataset, rows: pa.Table, *, inserts: bool, use_index: bool) -> Merged:
+def merge(
+    dataset: LanceDataset,
+    rows: pa.Table | pa.RecordBatchReader,
+    *,
+    inserts: bool,
+    use_index: bool,
+) -> Merged:
     """Upserts by `id`, or only updates. The ids of `rows` are unique."""
     builder = dataset.merge_insert("id").when_matched_update_all().use_index(use_index)
     if inserts:

@@ -306,8 +306,22 @@ class TableStorage(Protocol):
         """Whole rows of some fragments, blobs included; holds all of them."""
         ...
 
+    def stage_merge_staged(
+        self,
+        handle: TableHandle,
+        view: TableHandle,
+        fragments: Sequence[int],
+        stamp: WriteStamp,
+    ) -> StagedWrite:
+        """Upserts the rows of some fragments of a view; their ids are unique."""
+        ...
+
+    def staged_bytes(self, view: TableHandle, fragments: Sequence[int]) -> int:
+        """How large the rows of some fragments are as they are stored, blobs included."""
+        ...
+
     def piece_files(self, handle: TableHandle, parts: Pieces) -> tuple[str, ...]:
-        """The files of the new rows of these pieces, below the root."""
+        """The files that making these pieces wrote, below the root."""
         ...
 
     def view_files(self, view: TableHandle) -> tuple[str, ...]:

@@ -330,8 +330,22 @@ class TableStore:
         """Whole rows of some fragments, blobs included; holds all of them."""
         return pieces.read_staged(self._writing, view, fragments)
 
+    def stage_merge_staged(
+        self,
+        handle: TableHandle,
+        view: TableHandle,
+        fragments: Sequence[int],
+        stamp: WriteStamp,
+    ) -> StagedWrite:
+        """Upserts the rows of some fragments of a view; their ids are unique."""
+        return pieces.stage_merge_staged(self._writing, handle, view, fragments, stamp)
+
+    def staged_bytes(self, view: TableHandle, fragments: Sequence[int]) -> int:
+        """How large the rows of some fragments are as they are stored, blobs included."""
+        return pieces.staged_bytes(self._writing, view, fragments)
+
     def piece_files(self, handle: TableHandle, parts: Pieces) -> tuple[str, ...]:
-        """The files of the new rows of these pieces, below the root."""
+        """The files that making these pieces wrote, below the root."""
         return pieces.piece_files(self._writing, handle, parts)
 
     def view_files(self, view: TableHandle) -> tuple[str, ...]:

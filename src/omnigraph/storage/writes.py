@@ -6,6 +6,7 @@ returns one without links, and its table is then left out of the commit.
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeAlias
 
 import pyarrow as pa
@@ -58,13 +59,8 @@ def write_rows(writing: Writing, handle: TableHandle, rows: Rows) -> list[Fragme
     source = _Source(handle, rows)
     if source.is_empty:
         return []
-    try:
-        with writing.calls.making("write", handle.layout.table_key):
-            return staging.write_rows(handle.dataset, source.reader())
-    except Exception:
-        if source.failure is not None:
-            raise source.failure from None
-        raise
+    with source.failing_as_it_did(), writing.calls.making("write", handle.layout.table_key):
+        return staging.write_rows(handle.dataset, source.reader())
 
 
 class _Source:
@@ -84,6 +80,15 @@ class _Source:
     @property
     def is_empty(self) -> bool:
         return self._first is None
+
+    @contextmanager
+    def failing_as_it_did(self) -> Iterator[None]:
+        try:
+            yield
+        except Exception:
+            if self.failure is not None:
+                raise self.failure from None
+            raise
 
     def reader(self) -> pa.RecordBatchReader:
         return pa.RecordBatchReader.from_batches(self._handle.dataset.schema, self._physical())
@@ -165,9 +170,29 @@ def _merge(
     physical = pa.Table.from_batches(
         [to_physical(handle.layout, target, batch) for batch in rows.to_batches()], target
     )
+    return _merged(writing, handle, physical, rows.num_rows, inserts=inserts)
+
+
+def merge_stream(
+    writing: Writing, handle: TableHandle, rows: Iterable[pa.RecordBatch], count: int
+) -> staging.Merged:
+    """Upserts whole rows of a table without blobs as they come; there are `count` of them."""
+    source = _Source(handle, rows)
+    with source.failing_as_it_did():
+        return _merged(writing, handle, source.reader(), count, inserts=True)
+
+
+def _merged(
+    writing: Writing,
+    handle: TableHandle,
+    rows: pa.Table | pa.RecordBatchReader,
+    count: int,
+    *,
+    inserts: bool,
+) -> staging.Merged:
     with writing.calls.making("merge", handle.layout.table_key):
-        many = rows.num_rows * _SCAN_INSTEAD_OF_INDEX > handle.dataset.count_rows()
-        return staging.merge(handle.dataset, physical, inserts=inserts, use_index=not many)
+        many = count * _SCAN_INSTEAD_OF_INDEX > handle.dataset.count_rows()
+        return staging.merge(handle.dataset, rows, inserts=inserts, use_index=not many)
 
 
 def _has_addresses(rows: pa.Table, name: str) -> bool:

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from omnigraph import Graph
-from omnigraph.api.load_source import LoadSource, choose_lane, read_content
+from omnigraph.api.load_source import Lane, LoadSource, choose_lane, read_content
 from omnigraph.errors import InvalidArgument, SourceError
 from omnigraph.settings import load_settings
 
@@ -17,7 +17,8 @@ TEXT = b'{"type":"Person","data":{"name":"a"}}\n'
 
 def read(source: object, *, form: str | None = None, most_bytes: int = 1_000) -> object:
     given: Any = source  # wrong ones too
-    assert choose_lane(given, format=form, engine="local", most_bytes=most_bytes) == "local"
+    lane = choose_lane(given, format=form, engine="local", most_bytes=most_bytes)
+    assert lane == Lane(engine="local")
     return read_content(given, most_bytes=most_bytes)
 
 
@@ -107,8 +108,9 @@ def test_what_belongs_to_the_other_lane_takes_it_or_says_so(tmp_path: Path) -> N
         tmp_path / "large.jsonl",
         "s3://bucket/people.jsonl",
     ):
-        assert choose_lane(source, format=None, engine="auto", most_bytes=1_000) == "spark"
-        assert choose_lane(source, format=None, engine="spark", most_bytes=1_000) == "spark"
+        lane = choose_lane(source, format=None, engine="auto", most_bytes=1_000)
+        assert (lane.engine, bool(lane.why)) == ("spark", True)
+        assert choose_lane(source, format=None, engine="spark", most_bytes=1_000) == lane
         with pytest.raises(InvalidArgument, match="needs Spark"):
             choose_lane(source, format=None, engine="local", most_bytes=1_000)
 
@@ -116,20 +118,45 @@ def test_what_belongs_to_the_other_lane_takes_it_or_says_so(tmp_path: Path) -> N
 def test_rows_in_memory_stay_in_this_process() -> None:
     sources: list[LoadSource] = [TEXT, io.BytesIO(TEXT), {}]
     for source in sources:
-        assert choose_lane(source, format=None, engine="auto", most_bytes=1) == "local"
+        for has_session in (True, False):
+            lane = choose_lane(
+                source, format=None, engine="auto", most_bytes=1, has_session=has_session
+            )
+            assert lane == Lane(engine="local")
         with pytest.raises(InvalidArgument, match="Spark reads files"):
             choose_lane(source, format=None, engine="spark", most_bytes=1)
     with pytest.raises(InvalidArgument, match="one of files"):
         choose_lane(TEXT, format="csv", engine="auto", most_bytes=1)
 
 
-def test_formats_that_are_not_there_are_refused_before_anything_starts(tmp_path: Path) -> None:
-    for source in (tmp_path / "p.parquet", tmp_path / "P.CSV"):
-        with pytest.raises(SourceError, match="not in this version"):
-            choose_lane(source, format=None, engine="auto", most_bytes=1)
-    for form in ("csv", "parquet", "json", "orc", "table"):
-        with pytest.raises(SourceError, match=f"is read as {form}"):
-            choose_lane(tmp_path / "x", format=form, engine="auto", most_bytes=1)
+def test_every_tabular_format_takes_spark_or_says_so(tmp_path: Path) -> None:
+    for name, form in (
+        ("p.parquet", None),
+        ("P.CSV", None),
+        ("p.tsv", None),
+        ("p.orc", None),
+        *(("x.ndjson", form) for form in ("csv", "parquet", "json", "orc", "table")),
+    ):
+        lane = choose_lane(tmp_path / name, format=form, engine="auto", most_bytes=1)
+        assert (lane.engine, lane.why.startswith("the format ")) == ("spark", True)
+        with pytest.raises(InvalidArgument, match=r"the format [a-z]+ needs Spark"):
+            choose_lane(tmp_path / name, format=form, engine="local", most_bytes=1)
+
+
+def test_an_active_session_takes_every_file_unless_it_is_told_otherwise(file: Path) -> None:
+    def lane(engine: str) -> Lane:
+        return choose_lane(file, format=None, engine=engine, most_bytes=1_000, has_session=True)
+
+    assert lane("auto") == Lane(engine="spark", why="a Spark session is active")
+    assert lane("local") == Lane(engine="local")
+    assert lane("spark") == Lane(engine="spark")
+
+
+def test_a_tabular_file_belongs_to_the_load_of_the_pipeline(tmp_path: Path) -> None:
+    with Graph.init(tmp_path / "g", schema="node Person { name: String @key }") as graph:
+        for name, form in (("people.csv", None), ("people", "parquet")):
+            with pytest.raises(InvalidArgument, match=r"graph\.pipeline\(\)\.load\(…, type=…\)"):
+                graph.load(tmp_path / name, mode="append", format=form)
 
 
 def test_a_name_with_the_signs_of_a_pattern_is_a_file_when_there_is_one(tmp_path: Path) -> None:
@@ -145,7 +172,7 @@ def test_a_format_that_is_given_wins_over_the_name(tmp_path: Path) -> None:
 
 
 def test_an_unknown_format_or_engine_is_refused() -> None:
-    with pytest.raises(SourceError, match="there is no format 'xml'; there are ndjson"):
+    with pytest.raises(SourceError, match="there is no format 'xml'; the formats are: `csv`"):
         read(TEXT, form="xml")
     with pytest.raises(InvalidArgument, match="'auto', 'local' or 'spark'"):
         choose_lane(TEXT, format=None, engine="gpu", most_bytes=10)

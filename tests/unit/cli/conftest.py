@@ -21,6 +21,15 @@ def clean_environ(**extra: str) -> dict[str, str]:
     return inherited | {"COLUMNS": "100"} | extra
 
 
+@pytest.fixture(autouse=True)
+def _no_session_of_other_tests(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A session that tests on Spark left active in this process would take every load to it."""
+    if request.node.get_closest_marker("spark") is None:
+        monkeypatch.setattr("omnigraph.pipeline.session.find_active_session", lambda: None)
+
+
 @pytest.fixture
 def call(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -7,6 +7,9 @@ from subprocess import CompletedProcess
 
 import pytest
 
+from omnigraph.cli.addressing import Target, find_target, find_write_target
+from omnigraph.cli.session import Session, open_session
+
 Door = Callable[..., CompletedProcess[str]]
 
 
@@ -125,3 +128,27 @@ def test_a_read_with_an_address_needs_no_config(call: Door, graph: Path, config:
     assert finds(call("snapshot", graph, "--json"))
     result = call("branch", "create", "a", "--uri", graph)
     assert (result.returncode, str(config) in result.stderr) == (2, True)
+
+
+def test_the_sections_of_spark_and_the_pipeline_count_below_the_variables(
+    graph: Path, config: Path
+) -> None:
+    content = {
+        "spark": {"master": "local[3]", "conf": {"spark.ui.enabled": True}, "mastr": "x"},
+        "pipeline": {"split_bytes": "1MiB"},
+    }
+    config.write_text(json.dumps(content), encoding="utf-8")
+    home = {"HOME": str(config.parents[1])}
+    for find in (find_write_target, find_job_target):
+        session = open_session(home, is_json=True)
+        settings = find(session, str(graph)).settings
+        assert (settings.spark.master, settings.pipeline.split_bytes) == ("local[3]", 1 << 20)
+        assert settings.spark.conf == {"spark.ui.enabled": "true"}
+        assert "spark.mastr" in str(session.output._held)
+    variables = {**home, "OMNIGRAPH_SPARK_MASTER": "local[1]"}
+    target = find_write_target(open_session(variables, is_json=True), str(graph))
+    assert target.settings.spark.master == "local[1]"
+
+
+def find_job_target(session: Session, uri: str) -> Target:
+    return find_target(session, uri, is_job=True)

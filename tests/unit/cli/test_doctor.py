@@ -171,3 +171,26 @@ def test_no_usable_temporary_folder_is_a_warning(
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "gone"))
     assert check_hard_links().status is Status.WARNING
+
+
+def test_warming_without_java_says_what_to_install(
+    call: Door, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    result = call("doctor", "--warm", "--json")
+    assert (result.returncode, result.stdout) == (1, "")
+    body = json.loads(result.stderr)
+    assert body["reason"] == "spark_not_installed"
+    assert "install Java 17" in body["error"]
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+@pytest.mark.xdist_group("spark")
+@pytest.mark.timeout(600)
+def test_warming_keeps_the_classes_of_a_first_job(start: Door, tmp_path: Path) -> None:
+    result = start("doctor", "--warm", environ={"OMNIGRAPH_HOME": str(tmp_path / "home")})
+    assert result.returncode == 0, result.stderr
+    (made,) = (tmp_path / "home" / "cache").iterdir()
+    assert result.stderr.splitlines()[-1] == f"class-data archive: {made}"
+    assert "ok  Java" in result.stdout

@@ -1,4 +1,4 @@
-"""`omnigraph export`: the records of a branch on standard output."""
+"""`omnigraph export`: the records of a branch on standard output, or in files."""
 
 import json
 import os
@@ -146,3 +146,75 @@ def test_a_full_disk_is_an_error(people: Path) -> None:
         )
     assert result.returncode == 1
     assert "cannot write the output" in result.stderr
+
+
+# --- files ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "reason", "said"),
+    [
+        (["--format", "csv"], 2, "usage", "--format: standard output is NDJSON"),
+        (["--spark-conf", "a=b"], 2, "usage", "give --out URI"),
+        (["--engine", "spark"], 2, "usage", "--engine spark: standard output"),
+        (["--out", "o", "--engine", "local"], 2, "usage", "--out is written on Spark"),
+        (["--out", "o", "--format", "xml"], 2, "usage", "ndjson"),
+        (["--out", "o", "--type", "Persom"], 1, "invalid_argument", "did you mean Person?"),
+        (["--out", "o", "--branch", "nope"], 1, "branch_not_found", "nope"),
+        (["--out", "ftp://x/y"], 1, "invalid_argument", "ftp://"),
+        (["--out", "full"], 1, "root_not_empty", "it holds it; name an empty or a new folder"),
+    ],
+)
+def test_what_is_refused_starts_no_spark(
+    call: Door,
+    people: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    words: list[str],
+    code: int,
+    reason: str,
+    said: str,
+) -> None:
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "it").write_text("x")
+    monkeypatch.chdir(tmp_path)
+    # Without Java any start of Spark would be refused in its own words.
+    result = call("export", people, *words, "--json", environ={"JAVA_HOME": "/nowhere"})
+    assert (result.returncode, result.stdout) == (code, "")
+    told = json.loads(result.stderr)
+    assert told["reason"] == reason
+    assert said in told["error"]
+    assert not (tmp_path / "o").exists()
+
+
+SPARK = ["--spark-master", "local[1,4]", "--spark-conf", "spark.driver.memory=1g"]
+
+
+@pytest.mark.spark
+@pytest.mark.xdist_group("spark")
+@pytest.mark.timeout(300)
+def test_files_are_written_and_told(start: Door, people: Path, tmp_path: Path) -> None:
+    quiet = {"OMNIGRAPH_SPARK_CDS": "0"}
+    result = start("export", people, "--out", "out", *SPARK, environ=quiet)
+    assert result.returncode == 0, result.stderr
+    content = json.loads((tmp_path / "out" / "_manifest.json").read_bytes())
+    commit = content["graph_commit_id"]
+    assert result.stdout.splitlines() == [
+        "node:Link    1 row",
+        "node:Person  2 rows",
+        "edge:Link    1 row",
+        f"4 rows of commit {commit} as ndjson in out",
+    ]
+    assert "engine spark" in result.stderr
+    paths = [tmp_path / "out" / each["path"] for each in content["files"]]
+    lines = [line for path in paths for line in path.read_text("utf-8").splitlines()]
+    assert lines == ALL
+    words = ["--format", "csv", "--branch", "draft", "--type", "Person", "--json", *SPARK]
+    result = start("export", people, "--out", "csv", *words, environ=quiet)
+    assert result.returncode == 0, result.stderr
+    body = json.loads(result.stdout)
+    assert (body["format"], body["branch"], body["total_entities"]) == ("csv", "draft", 1)
+    assert body["report"]["mode"] == "export"
+    assert body["report"]["tables"][0]["read"] == 1
+    text = (tmp_path / "csv" / "part-node-Person-00000.csv").read_text("utf-8")
+    assert text == "id,name,age\nZoë,Zoë,36\n"

@@ -16,6 +16,7 @@ from typer.core import TyperGroup
 from typer.main import get_command
 
 from omnigraph.cli.main import app
+from omnigraph.pipeline.session import PipelineSession
 
 Door = Callable[..., CompletedProcess[str]]
 GOLDEN = Path(__file__).parent / "golden"
@@ -45,6 +46,7 @@ BEFORE: dict[tuple[str, ...], tuple[str, ...]] = {
     ("blob", "get"): FILES,
     ("blob", "stat"): FILES,
 }
+ON_SPARK = [("run",)]
 NAMES = ["-".join(("omnigraph", *path)).replace(" ", "-") for path in COMMANDS]
 
 
@@ -73,8 +75,31 @@ def test_no_text_is_stored_for_a_command_that_is_gone() -> None:
     assert {path.stem for path in GOLDEN.iterdir()} == {*NAMES, "omnigraph-server"}
 
 
-@pytest.mark.parametrize("path", [path for path in COMMANDS if path not in GROUPS])
+@pytest.mark.parametrize(
+    "path", [path for path in COMMANDS if path not in GROUPS and path not in ON_SPARK]
+)
 def test_help_starts_with_one_sentence_and_an_example_that_works(
+    call: Door, path: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    require_example(call, path, tmp_path, monkeypatch)
+
+
+@pytest.mark.spark
+@pytest.mark.xdist_group("spark")
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("path", ON_SPARK)
+def test_help_of_a_command_on_spark_has_an_example_that_works(
+    call: Door,
+    path: tuple[str, ...],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    session: PipelineSession,
+) -> None:
+    assert session.is_owned
+    require_example(call, path, tmp_path, monkeypatch)
+
+
+def require_example(
     call: Door, path: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _, _, sentence, _, title, example, *_ = call(*path, "--help").stdout.splitlines()

@@ -13,6 +13,7 @@ from subprocess import CompletedProcess
 import pytest
 
 from omnigraph import Graph
+from omnigraph.errors import StorageDenied
 from omnigraph.failpoints import armed
 
 Door = Callable[..., CompletedProcess[str]]
@@ -405,6 +406,8 @@ class Case:
 
 DATA = ("--data", "data.ndjson")
 APPEND = ("--mode", "append")
+CSV = ("--data", "people.csv", *APPEND)
+PEOPLE = (*CSV, "--type", "Person")
 CASES = [
     Case(2, "usage", "missing option '--data'", *APPEND),
     Case(2, "usage", "missing option '--mode'", *DATA),
@@ -412,9 +415,30 @@ CASES = [
     Case(2, "usage", "--if-commit is empty", *DATA, *APPEND, "--if-commit", ""),
     Case(1, "source_error", "nothing.ndjson", "--data", "nothing.ndjson", *APPEND),
     Case(1, "invalid_argument", "needs Spark", "--data", ".", *APPEND, "--engine", "local"),
-    Case(1, "source_error", "people.csv is read as csv", "--data", "people.csv", *APPEND),
-    Case(1, "source_error", "is read as csv", *DATA, *APPEND, "--format", "csv"),
+    Case(2, "usage", "people.csv is read as csv", "--data", "people.csv", *APPEND),
+    Case(2, "usage", "give --type or --edge", *DATA, *APPEND, "--format", "csv"),
+    Case(2, "usage", "give --type or --edge", *CSV, "--type", "Person", "--edge", "Knows"),
+    Case(2, "usage", "is read as ndjson", *DATA, *APPEND, "--type", "Person"),
+    Case(2, "usage", "--map is for tabular", *DATA, *APPEND, "--map", "a=b"),
+    Case(2, "usage", "--option is for tabular", *DATA, *APPEND, "--option", "sep=;"),
+    Case(2, "usage", "'name': expected COLUMN=PROPERTY", *PEOPLE, "--map", "name"),
+    Case(2, "usage", "'=name': expected COLUMN=PROPERTY", *PEOPLE, "--map", "=name"),
+    Case(2, "usage", "`name` is given already", *PEOPLE, "--map", "a=name", "--map", "b=name"),
+    Case(2, "usage", "`id` is given already", *PEOPLE, "--map", "a=id", "--id-column", "b"),
+    Case(2, "usage", "--option 'sep': expected KEY=VALUE", *PEOPLE, "--option", "sep"),
+    Case(2, "usage", "--from-column is of edges", *PEOPLE, "--from-column", "a"),
+    Case(1, "invalid_argument", "the format csv needs Spark", *PEOPLE, "--engine", "local"),
+    Case(1, "source_error", "people.csv", *PEOPLE),
+    Case(2, "usage", "needs --rejects", *DATA, *APPEND, "--on-error", "quarantine"),
+    Case(2, "usage", "is not one of 'fail'", *DATA, *APPEND, "--on-error", "skip"),
+    Case(2, "usage", "--max-rejects", *DATA, *APPEND, "--max-rejects", "-1"),
+    Case(2, "usage", "--max-reject-ratio", *DATA, *APPEND, "--max-reject-ratio", "2"),
+    Case(2, "usage", "about the executors of Spark", *DATA, *APPEND, "--shared-filesystem"),
     Case(2, "usage", "KEY=VALUE", *DATA, *APPEND, "--spark-conf", "spark.ui.enabled"),
+    Case(
+        *(2, "usage", "--spark-master sets up Spark", *DATA, *APPEND),
+        *("--engine", "local", "--spark-master", "local[1]"),
+    ),
     Case(
         *(2, "usage", "not both", *DATA, *APPEND),
         *("--spark-master", "local[1]", "--spark-remote", "sc://127.0.0.1:1"),
@@ -440,5 +464,67 @@ def test_what_cannot_run_is_one_line_with_its_exit_code_and_writes_nothing(
     body = json.loads(envelope.stderr)
     assert body["reason"] == case.reason
     assert case.message in body["error"]
-    assert text.stderr.removeprefix(echo(people)) == f"error: {body['error']}\n"
+    told = [line for line in text.stderr.splitlines() if not line.startswith("engine spark: ")]
+    assert "\n".join(told).removeprefix(echo(people)) == f"error: {body['error']}"
     assert head(people) == before
+
+
+def test_bad_rows_are_set_aside_and_the_others_loaded(
+    load: Door, people: Path, tmp_path: Path
+) -> None:
+    rejects = tmp_path / "rejects"
+    lines = [node("Bob"), node("Cy", age=200), node("Dee")]
+    words = ("--on-error", "quarantine", "--rejects", str(rejects), "--max-reject-ratio", "0.5")
+    result = load(*words, lines=lines)
+    assert result.returncode == 0, result.stderr
+    table, aside, receipt = result.stdout.splitlines()
+    assert table == "node:Person  3 read  2 added  0 changed  0 removed  1 rejected"
+    (folder,) = rejects.iterdir()
+    assert aside == f"bad rows are set aside in {folder} (range_violation 1)"
+    assert receipt == f"3 rows on branch main, mode append: commit {head(people)}"
+    assert names(people) == ["Ada", "Bob", "Dee"]
+
+
+def test_a_refused_load_tells_where_all_bad_rows_are_instead_of_the_first(
+    load: Door, people: Path, tmp_path: Path
+) -> None:
+    rejects = tmp_path / "rejects"
+    lines = [node("Bob", age=200), node("Cy", age=200)]
+    result = load("--rejects", str(rejects), lines=lines)
+    assert (result.returncode, result.stdout) == (6, "")
+    (folder,) = rejects.iterdir()
+    error, counts = result.stderr.removeprefix(echo(people)).splitlines()
+    assert error.endswith(f"all bad rows are in {folder}")
+    assert counts == "  in all: range_violation 2"
+    body = json.loads(load("--rejects", str(rejects), "--json", lines=lines).stderr)
+    assert Path(body["rejects_uri"]).parent == rejects
+
+
+def test_the_indexes_of_the_loaded_types_are_a_commit_of_their_own(
+    load: Door, people: Path
+) -> None:
+    result = load("--index", lines=[node("Bob")])
+    assert (result.returncode, result.stdout.splitlines()[-1]) == (
+        0,
+        f"3 indexes built: commit {head(people)}",
+    )
+    again = json.loads(load("--index", "--json", "--dry-run", lines=[node("Cy")]).stdout)
+    assert again["indexes"] is None
+    body = json.loads(load("--index", "--json", lines=[edge("Ada", "Bob")]).stdout)
+    assert [table["table_key"] for table in body["indexes"]["tables"]] == ["edge:Knows"]
+    assert body["indexes"]["commit"]["parent_commit_id"] == body["commit"]["graph_commit_id"]
+    assert load("--index", lines=[""]).stdout.splitlines()[-1] == "indexes: nothing to build"
+
+
+def test_rows_stay_committed_when_their_indexes_cannot_be_built(load: Door, people: Path) -> None:
+    with armed("ensure_indices.post_capture", refuse):
+        result = load("--index", lines=[node("Bob")])
+    assert (result.returncode, result.stdout) == (1, "")
+    assert result.stderr.endswith(
+        f"error: the rows are committed ({head(people)}), their indexes were not built: no space\n"
+    )
+    assert names(people) == ["Ada", "Bob"]
+
+
+def refuse() -> None:
+    raise StorageDenied("no space")

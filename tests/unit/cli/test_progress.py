@@ -1,10 +1,13 @@
 """The progress line: for whoever watches a terminal, when it takes long, and gone afterwards."""
 
 import io
+import logging
 import os
 import pty
 import subprocess
 import sys
+import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -70,7 +73,7 @@ def test_nobody_who_did_not_ask_sees_it() -> None:
     assert on_terminal(sys.executable, "-c", SLOW, "hidden") == ""
 
 
-def test_a_pipe_sees_nothing() -> None:
+def test_a_pipe_sees_nothing_of_what_is_over_soon() -> None:
     done = subprocess.run(
         [sys.executable, "-c", SLOW, "shown"], capture_output=True, text=True, check=True
     )
@@ -129,3 +132,51 @@ def test_a_stage_that_nobody_counts_is_shown_without_numbers(
         line._shown[0].refresh()
     assert "checking" in terminal.getvalue()
     assert " of " not in terminal.getvalue()
+
+
+class Heard(logging.Handler):
+    """Keeps the first event and tells that it came."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first: logging.LogRecord | None = None
+        self.came = threading.Event()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if self.first is None:
+            self.first = record
+            self.came.set()
+
+
+@pytest.fixture
+def heard() -> Iterator[Heard]:
+    logger = logging.getLogger("omnigraph.cli.progress")
+    handler, level = Heard(), logger.level
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    yield handler
+    logger.removeHandler(handler)
+    logger.setLevel(level)
+
+
+def test_an_event_is_logged_where_there_is_no_terminal(
+    heard: Heard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "stderr", io.StringIO())
+    line = ProgressLine(Output(), {"intake": "reading"}, unit="tasks", log_every_s=0.02)
+    line.tell("intake", 3, 24)
+    with line:
+        assert heard.came.wait(timeout=30)
+    assert heard.first is not None
+    assert heard.first.message == "progress"
+    assert vars(heard.first)["doing"] == "reading: 3 of 24 tasks"
+
+
+def test_no_event_is_logged_if_nobody_wants_it(
+    heard: Heard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "stderr", io.StringIO())
+    before = threading.active_count()
+    with ProgressLine(Output(shows_progress=False), {}, log_every_s=0.01):
+        assert threading.active_count() == before
+    assert heard.first is None

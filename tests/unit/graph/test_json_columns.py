@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from omnigraph.graph.validation.json_columns import fit_json_column
+from omnigraph.graph.validation.json_columns import JsonValues, fit_json_column
 from omnigraph.lang.arrow_schema import arrow_type
 from omnigraph.lang.types import PropType, Scalar
 
@@ -18,7 +18,7 @@ FIRST_DAY, LAST_DAY = -719_162, 2_932_896
 def fitted(scalar: Scalar, values: Sequence[object], **shape: Any) -> list[object]:  # noqa: ANN401
     """The stored values; dates and moments as the numbers that Arrow holds."""
     kind = PropType(scalar=scalar, **shape)
-    found = fit_json_column(values, kind)
+    found = fit_json_column(JsonValues.of(values), kind)
     assert found.fitted.values.type == arrow_type(kind)
     assert [at for at, bad in enumerate(found.fitted.unfit) if bad] == sorted(found.reasons)
     column = found.fitted.values
@@ -31,7 +31,7 @@ def fitted(scalar: Scalar, values: Sequence[object], **shape: Any) -> list[objec
 
 
 def reasons(scalar: Scalar, values: Sequence[object], **shape: Any) -> dict[int, str]:  # noqa: ANN401
-    return dict(fit_json_column(values, PropType(scalar=scalar, **shape)).reasons)
+    return dict(fit_json_column(JsonValues.of(values), PropType(scalar=scalar, **shape)).reasons)
 
 
 @pytest.mark.parametrize("scalar", list(Scalar))
@@ -181,8 +181,8 @@ def test_a_vector_has_its_length_and_keeps_the_sign_of_zero() -> None:
 
 def test_a_text_of_an_enum_is_judged_later_and_another_value_is_not() -> None:
     kind = PropType(scalar=Scalar.STRING, enum_values=("a", "b"))
-    assert fit_json_column(["a", "other", None], kind).reasons == {}
-    found = fit_json_column(["a", "other", 3], kind)
+    assert fit_json_column(JsonValues.of(["a", "other", None]), kind).reasons == {}
+    found = fit_json_column(JsonValues.of(["a", "other", 3]), kind)
     assert found.reasons == {2: "expected enum(a, b), got number 3"}
     assert found.fitted.values.to_pylist() == ["a", "other", None]
 

@@ -9,6 +9,7 @@ import pytest
 
 from omnigraph.errors import InvalidArgument, SettingInvalid
 from omnigraph.graph.job_report import LoadMode
+from omnigraph.graph.reject_options import ErrorAction
 from omnigraph.pipeline.config import parse_pipeline, read_pipeline
 from omnigraph.pipeline.config_values import (
     holds_url_secret,
@@ -19,7 +20,6 @@ from omnigraph.pipeline.pipeline_spec import (
     Column,
     Cursor,
     CursorType,
-    ErrorAction,
     Expression,
     KeyParts,
     OnError,

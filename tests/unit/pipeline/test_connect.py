@@ -18,6 +18,7 @@ from omnigraph.pipeline.session import require_connect_packages
 pytestmark = [
     pytest.mark.spark,
     pytest.mark.slow,
+    pytest.mark.cluster,
     pytest.mark.xdist_group("spark"),
     pytest.mark.timeout(300),
 ]

@@ -30,12 +30,14 @@ from omnigraph.graph.job_report import JobReport, LoadMode
 from omnigraph.graph.load_options import LoadOptions
 from omnigraph.ids import BranchName
 from omnigraph.pipeline.load_job import SparkLoad
+from omnigraph.pipeline.source_request import SourceRequest, plan_source
 from omnigraph.settings import Settings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
+    from omnigraph.pipeline.load_sources import LoadSource
     from omnigraph.pipeline.session import PipelineSession
 
 pytestmark = [
@@ -63,6 +65,10 @@ edge Knows: Person -> Person @card(0..2) { since: I32? }
 edge On: Person -> Day
 """
 MODES = ("append", "merge", "overwrite")
+
+
+def line_files(source: str, settings: Settings) -> LoadSource:
+    return plan_source(SourceRequest(source=source), settings)
 
 
 def line(record: dict[str, Any]) -> bytes:
@@ -167,7 +173,7 @@ class Twins:
             self.spark._graph,
             self.session,
             self.settings,
-            source,
+            [line_files(source, self.settings)],
             LoadOptions(
                 mode=LoadMode(mode),
                 branch=BranchName(options.pop("branch", "main")),

@@ -38,6 +38,13 @@ def test_an_object_is_created_once(site: Site) -> None:
     assert site.objects.get("a/b.json") == b"first"
 
 
+def test_a_range_of_an_object_is_read_alone(site: Site) -> None:
+    site.objects.put("a", b"0123456789")
+    assert site.objects.get_range("a", 3, 6) == b"345"
+    with pytest.raises(ObjectMissing):
+        site.objects.get_range("b", 0, 1)
+
+
 def test_creating_what_is_there_with_the_same_content_counts_as_created(site: Site) -> None:
     site.objects.create("a", b"mine")
     site.objects.create("a", b"mine")

@@ -21,6 +21,7 @@ from omnigraph.graph.validation.fitting import (
     fit_rows,
     follow_respelled,
 )
+from omnigraph.graph.validation.json_columns import JsonRows, JsonValues
 from omnigraph.graph.validation.rejection import refuse_load, refuse_mutation
 from omnigraph.graph.validation.row_rules import check_rows
 from omnigraph.graph.validation.violation import (
@@ -48,6 +49,8 @@ __all__ = [
     "Findings",
     "FitBlobs",
     "FittedRows",
+    "JsonRows",
+    "JsonValues",
     "Shown",
     "Subject",
     "TableDelta",

@@ -1,7 +1,8 @@
 """Fitting of one Arrow column to a property type: the stored type, or no value at all.
 
 Nothing changes silently. Allowed are another layout of the same values (dictionaries, views, large
-offsets, other units of time), integers of another width that hold the value, integers and floats
+offsets, other units of time), integers of another width that hold the value, also as decimals
+without digits behind the point, integers and floats
 to the nearest float of the stored width, digits below the millisecond cut, and a date as the
 midnight that begins it. Text is never read as a number or a date. What does not fit becomes null
 and is marked, so that the reason can be told for that cell.
@@ -159,6 +160,8 @@ def _fit_bool(given: Column, scalar: Scalar) -> FittedColumn:
 
 def _fit_integer(given: Column, scalar: Scalar) -> FittedColumn:
     kind = PropType(scalar=scalar)
+    if pa.types.is_decimal(given.type) and given.type.scale == 0:
+        return _fit_whole_decimal(given, scalar)
     if not pa.types.is_integer(given.type):
         return _none_fits(given, kind)
     width = given.type.bit_width
@@ -173,6 +176,17 @@ def _fit_integer(given: Column, scalar: Scalar) -> FittedColumn:
     if most > high:
         unfit |= true_where(pc.greater(given, pa.scalar(high, given.type)))
     return FittedColumn(values=nulled(given, unfit).cast(arrow_type(kind)), unfit=unfit)
+
+
+def _fit_whole_decimal(given: Column, scalar: Scalar) -> FittedColumn:
+    """Integers in the form of those that have none of 64 bits without a sign."""
+    low, high = INTEGER_RANGES[scalar]
+    # Enough digits for the bounds as well as for the values.
+    wide = given.cast(pa.decimal128(38, 0)) if given.type.precision <= 38 else given
+    unfit = true_where(pc.less(wide, pa.scalar(low).cast(wide.type)))
+    unfit |= true_where(pc.greater(wide, pa.scalar(high, pa.uint64()).cast(wide.type)))
+    stored = arrow_type(PropType(scalar=scalar))
+    return FittedColumn(values=nulled(wide, unfit).cast(stored), unfit=unfit)
 
 
 def _fit_float(given: Column, scalar: Scalar) -> FittedColumn:

@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 
     from omnigraph.graph.validation.arrays import Column, Columns, Mask
     from omnigraph.graph.validation.cells import Explain
-    from omnigraph.graph.validation.json_columns import JsonColumn
+    from omnigraph.graph.validation.json_columns import JsonColumn, JsonRows
     from omnigraph.ids import IdSource
 
 
@@ -115,7 +115,7 @@ def fit_rows(
 
 def fit_json_rows(
     item: NodeType | EdgeType,
-    rows: Sequence[Mapping[str, object]],
+    rows: JsonRows,
     *,
     ids: IdSource | None = None,
     lines: Column | None = None,
@@ -123,7 +123,7 @@ def fit_json_rows(
     filled_later: Mapping[str, str] | None = None,
     limit: int = REPORTED_VIOLATIONS,
 ) -> FittedRows:
-    """Rows of JSON values by column name; every name is a column of the type.
+    """Rows of JSON values; every column of theirs is one of the type.
 
     A property that a row does not mention takes its default, or is null. The rest is as for
     `fit_rows`.
@@ -137,7 +137,7 @@ def fit_json_rows(
 def _excused(
     columns: Sequence[_InputColumn],
     filled_later: Mapping[str, str],
-    rows: Sequence[Mapping[str, object]] | None = None,
+    rows: JsonRows | None = None,
 ) -> Sequence[_InputColumn]:
     """Columns that are filled later, with the rows that may leave a required value out.
 
@@ -153,7 +153,7 @@ def _excused(
             continue
         excused = given[filled_later[one.name]]
         if rows is not None:
-            excused = excused & np.fromiter((one.name not in row for row in rows), np.bool_)
+            excused = excused & rows.column(one.name).absent()
         found.append(replace(one, excused=excused))
     return found
 
@@ -286,25 +286,26 @@ def _fit(
 
 def _fit_json(
     item: NodeType | EdgeType,
-    rows: Sequence[Mapping[str, object]],
+    rows: JsonRows,
     name: str,
     fit_blobs: FitBlobs | None,
 ) -> _InputColumn:
     prop = item.properties.get(name)
     kind = STRING if prop is None else prop.type
-    values = [row.get(name) for row in rows]
+    written = rows.column(name)
+    given = written.or_null()
     if kind.scalar is Scalar.BLOB and fit_blobs is not None:
-        found = fit_blobs(item, name, values)
+        found = fit_blobs(item, name, given.values)
     else:
-        found = fit_json_column(values, kind)
+        found = fit_json_column(given, kind)
     fitted = found.fitted
     if prop is not None and prop.default is not None:
-        fills = np.fromiter((name not in row for row in rows), np.bool_, len(rows))
-        fitted = _filled(fitted, fills, pa.scalar(prop.default.value, arrow_type(kind)))
+        default = pa.scalar(prop.default.value, arrow_type(kind))
+        fitted = _filled(fitted, written.absent(), default)
     return _InputColumn(
         name=name,
         kind=kind,
-        explain=explain_json(values, found.reasons),
+        explain=explain_json(given.values, found.reasons),
         fitted=fitted,
     )
 

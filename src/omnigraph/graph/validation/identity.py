@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.graph.validation.arrays import is_given, taken, texts, true_where
@@ -61,10 +62,11 @@ def mint_ids(given: Column, settled: Mask, ids: IdSource | None) -> Column:
     """The given ids, and new ones in rows that are not settled; without a source those are null."""
     if ids is None or settled.all():
         return given
-    values = given.to_pylist()
-    return texts(
-        value if keeps else ids.next_ulid() for value, keeps in zip(values, settled, strict=True)
-    )
+    made = texts(ids.next_ulids(len(given) - int(np.count_nonzero(settled))))
+    if len(made) == len(given):
+        return made
+    # cast: the stubs give the union of arrays and scalars.
+    return cast("Column", pc.replace_with_mask(given, pa.array(~settled), made))
 
 
 def respell_id(spelling: str, kinds: Sequence[PropType]) -> str | None:

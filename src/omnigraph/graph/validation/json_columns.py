@@ -1,4 +1,4 @@
-"""Fitting of one column of JSON values to a property type: the stored type, or no value at all.
+"""Columns of JSON values, and fitting of one to a property type: the stored type, or no value.
 
 The values are what the JSON parser gives: text, numbers, booleans, lists, objects and None. A
 column whose values are plainly of the type is converted as a whole; any other is read value by
@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, cast
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -26,11 +27,90 @@ if TYPE_CHECKING:
 
     from omnigraph.graph.validation.arrays import Column, Mask
 
-_DATE: Final = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$"
-_MOMENT: Final = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{3})?Z$"
 _FIRST_DAY: Final = -719_162
 _DAY_MS: Final = 86_400_000
+_SECONDS_Z: Final = len("0000-00-00T00:00:00Z")
 _NONE: Final = type(None)
+_ABSENT: Final = msgspec.UNSET
+_ABSENT_KIND: Final = type(_ABSENT)
+
+
+@dataclass(frozen=True, slots=True)
+class JsonValues:
+    """One column of JSON values, as its rows were given."""
+
+    values: Sequence[object]
+    """`msgspec.UNSET` where a row does not mention the column."""
+    kinds: frozenset[type]
+    """The types of the values, and perhaps None."""
+    texts: pa.StringArray | None = None
+    """The values as Arrow has them, where all are texts or None and somebody asked."""
+
+    @classmethod
+    def of(cls, values: Sequence[object]) -> JsonValues:
+        """Values with their types."""
+        return cls(values, frozenset(map(type, values)))
+
+    @classmethod
+    def of_texts(cls, values: Sequence[object]) -> JsonValues:
+        """JSON values that most likely are texts."""
+        try:
+            # Of all JSON values Arrow takes texts and None alone for texts.
+            texts = pa.array(values, pa.utf8())
+        except pa.ArrowTypeError:
+            return cls.of(values)
+        return cls(values, frozenset({str, _NONE}), texts)
+
+    @property
+    def absent_count(self) -> int:
+        """How many rows do not mention the column."""
+        return self.values.count(_ABSENT) if _ABSENT_KIND in self.kinds else 0
+
+    def absent(self) -> Mask:
+        """The rows that do not mention the column."""
+        if _ABSENT_KIND not in self.kinds:
+            return np.zeros(len(self.values), np.bool_)
+        return np.fromiter((each is _ABSENT for each in self.values), np.bool_, len(self.values))
+
+    def or_null(self) -> JsonValues:
+        """The same with None where a row does not mention the column."""
+        if _ABSENT_KIND not in self.kinds:
+            return self
+        if self.kinds == {_ABSENT_KIND}:
+            return JsonValues([None] * len(self.values), frozenset({_NONE}))
+        values = [None if each is _ABSENT else each for each in self.values]
+        return JsonValues(values, self.kinds - {_ABSENT_KIND} | {_NONE})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JsonRows:
+    """Rows of JSON values, column by column; a column may be left out that no row mentions."""
+
+    count: int
+    columns: Mapping[str, JsonValues]
+
+    @classmethod
+    def of(cls, rows: Sequence[Mapping[str, object]]) -> JsonRows:
+        """The columns of rows that are given one by one."""
+        names = dict.fromkeys(chain.from_iterable(rows))
+        return cls(
+            count=len(rows),
+            columns={
+                name: JsonValues.of([each.get(name, _ABSENT) for each in rows]) for name in names
+            },
+        )
+
+    def column(self, name: str) -> JsonValues:
+        """The values of a column."""
+        found = self.columns.get(name)
+        if found is None:
+            found = JsonValues([_ABSENT] * self.count, frozenset({_ABSENT_KIND}))
+        return found
+
+    def mentions(self, name: str) -> bool:
+        """Whether any row mentions the column, be it with a null."""
+        found = self.columns.get(name)
+        return found is not None and bool(found.kinds - {_ABSENT_KIND})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,39 +121,47 @@ class JsonColumn:
     reasons: Mapping[int, str] = field(default_factory=dict)
 
 
-def fit_json_column(values: Sequence[object], kind: PropType) -> JsonColumn:
-    """The values in the Arrow type of `kind`; never fails. Enums are texts here: check 4 judges."""
+def fit_json_column(given: JsonValues, kind: PropType) -> JsonColumn:
+    """The values in the Arrow type of `kind`; never fails. None of them is absent.
+
+    Enums are texts here: check 4 judges.
+    """
     kind = kind.as_nullable(nullable=False)
-    whole = _as_a_whole(values, kind)
+    whole = _as_a_whole(given, kind)
     if whole is not None:
-        return JsonColumn(fitted=FittedColumn(values=whole, unfit=np.zeros(len(values), np.bool_)))
-    return _one_by_one(values, kind)
+        return JsonColumn(
+            fitted=FittedColumn(values=whole, unfit=np.zeros(len(given.values), np.bool_))
+        )
+    return _one_by_one(given.values, kind)
 
 
-def _as_a_whole(values: Sequence[object], kind: PropType) -> Column | None:
+def _as_a_whole(given: JsonValues, kind: PropType) -> Column | None:
     """The column if every value is plainly of the type, else `None`."""
-    kinds = set(map(type, values))
-    if kinds <= {_NONE}:
-        return nulls(len(values), arrow_type(kind))
+    if given.kinds <= {_NONE}:
+        return nulls(len(given.values), arrow_type(kind))
     convert, allowed = (
         (_lists, {list})
         if kind.is_list or kind.scalar is Scalar.VECTOR
         else _CONVERTERS[kind.scalar]
     )
-    if not kinds <= {_NONE, *allowed}:
+    if not given.kinds <= {_NONE, *allowed}:
         return None
     try:
-        return convert(values, kind)
+        return convert(given, kind)
     except (pa.ArrowException, OverflowError, UnicodeEncodeError):
         return None
 
 
-def _same(values: Sequence[object], kind: PropType) -> Column | None:
-    return pa.array(values, arrow_type(kind))
+def _same(given: JsonValues, kind: PropType) -> Column | None:
+    return pa.array(given.values, arrow_type(kind))
 
 
-def _floats(values: Sequence[object], kind: PropType) -> Column | None:
-    wide = pa.array(values, pa.float64())
+def _texts(given: JsonValues, _: PropType) -> pa.StringArray:
+    return pa.array(given.values, pa.utf8()) if given.texts is None else given.texts
+
+
+def _floats(given: JsonValues, kind: PropType) -> Column | None:
+    wide = pa.array(given.values, pa.float64())
     found = cast("Column", wide.cast(arrow_type(kind), safe=False))  # cast: the stubs lose the type
     if not _all_true(pc.is_finite(found)):
         return None
@@ -81,29 +169,30 @@ def _floats(values: Sequence[object], kind: PropType) -> Column | None:
     return cast("Column", pc.add(found, pa.scalar(0.0, found.type)))
 
 
-def _days(values: Sequence[object], _: PropType) -> Column | None:
-    texts = pa.array(values, pa.utf8())
-    if not _all_true(pc.match_substring_regex(texts, _DATE)):
-        return None
-    days = texts.cast(pa.date32())
+def _days(given: JsonValues, kind: PropType) -> Column | None:
+    # Arrow takes `YYYY-MM-DD` and no other form.
+    days = _texts(given, kind).cast(pa.date32())
     is_known = pc.greater_equal(days.view(pa.int32()), pa.scalar(_FIRST_DAY, pa.int32()))
     return days if _all_true(is_known) else None
 
 
-def _moments(values: Sequence[object], kind: PropType) -> Column | None:
-    texts = pa.array(values, pa.utf8())
-    if not _all_true(pc.match_substring_regex(texts, _MOMENT)):
+def _moments(given: JsonValues, kind: PropType) -> Column | None:
+    texts = _texts(given, kind)
+    # Arrow takes hours and minutes alone too, and other spellings of zones.
+    is_long = pc.greater_equal(pc.binary_length(texts), pa.scalar(_SECONDS_Z, pa.int32()))
+    if not (_all_true(is_long) and _all_true(pc.ends_with(texts, "Z"))):
         return None
     moments = texts.cast(arrow_type(kind))
     first_ms = pa.scalar(_FIRST_DAY * _DAY_MS, pa.int64())
     return moments if _all_true(pc.greater_equal(moments.view(pa.int64()), first_ms)) else None
 
 
-def _lists(values: Sequence[object], kind: PropType) -> Column | None:
-    lists = cast("Sequence[list[object] | None]", values)
+def _lists(given: JsonValues, kind: PropType) -> Column | None:
+    lists = cast("Sequence[list[object] | None]", given.values)
     if kind.scalar is Scalar.VECTOR:
         return _vectors(lists, kind)
-    items = _as_a_whole(list(chain.from_iterable(each or () for each in lists)), kind.item)
+    flat = list(chain.from_iterable(each or () for each in lists))
+    items = _as_a_whole(JsonValues.of(flat), kind.item)
     return None if items is None else _list_array(lists, items)
 
 
@@ -175,9 +264,9 @@ def _all_true(values: Column) -> bool:
 
 
 _CONVERTERS: Final[
-    dict[Scalar, tuple[Callable[[Sequence[object], PropType], Column | None], set[type]]]
+    dict[Scalar, tuple[Callable[[JsonValues, PropType], Column | None], set[type]]]
 ] = {
-    Scalar.STRING: (_same, {str}),
+    Scalar.STRING: (_texts, {str}),
     Scalar.BLOB: (_same, {bytes}),
     Scalar.BOOL: (_same, {bool}),
     Scalar.I32: (_same, {int}),

@@ -86,13 +86,22 @@ def test_integers_fit_by_value_and_not_by_width(scalar: Scalar) -> None:
         assert unfit == [not low <= one <= high for one in values] + [False]
 
 
+def test_whole_decimals_fit_integers_by_value() -> None:
+    """The form that unsigned integers have in Spark."""
+    given = pa.array([Decimal(each) for each in (0, 2**64 - 1, 2**64, -1)], pa.decimal128(21, 0))
+    kept, unfit = _fitted(given, _kind(Scalar.U64))
+    assert (kept, unfit) == ([0, 2**64 - 1, None, None], [False, False, True, True])
+    kept, unfit = _fitted(given, _kind(Scalar.I32))
+    assert (kept, unfit) == ([0, None, None, -1], [False, True, True, False])
+
+
 @pytest.mark.parametrize(
     ("given", "scalar"),
     [
         (pa.array([1.0]), Scalar.I32),
         (pa.array(["7"]), Scalar.I64),
         (pa.array([True]), Scalar.I32),
-        (pa.array([Decimal("7")]), Scalar.U64),
+        (pa.array([Decimal("7.5")]), Scalar.U64),
         (pa.array(["1.5"]), Scalar.F64),
         (pa.array([True]), Scalar.F32),
         (pa.array([1]), Scalar.BOOL),

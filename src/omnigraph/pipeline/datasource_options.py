@@ -1,0 +1,251 @@
+"""The options of the Spark data source: which exist, which exclude each other, what they mean.
+
+Spark spells their names in lower case. Values of `storage.*` may be secrets: no error, text form or
+plan shows them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Final
+
+from omnigraph.errors import InvalidArgument, SettingInvalid
+from omnigraph.graph.job_report import LoadMode
+from omnigraph.ids import MAIN_BRANCH, BranchName
+from omnigraph.lang.suggest import nearest_names
+from omnigraph.settings import list_variables, load_process_settings, load_settings
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from omnigraph.settings import StorageSettings
+
+STORAGE_PREFIX: Final = "storage."
+_TARGETS: Final = ("type", "edge", "query", "system")
+_READ: Final = ("graph", "branch", "snapshot", *_TARGETS, "params", "columns", "filter", "pushdown")
+_WRITE: Final = ("graph", "branch", "type", "edge", "mode")
+_FOR_TESTS: Final = ("testing", "failpoints")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadOptions:
+    """What is to be read, as it was asked for."""
+
+    graph: str
+    table: str | None
+    """A type as `node:Person` or `edge:Knows`."""
+    system: str | None
+    """A system table, instead."""
+    branch: str | None = None
+    snapshot: str | None = None
+    columns: tuple[str, ...] | None = None
+    filter: str | None = None
+    pushes_filters: bool = False
+    """Filters of Spark go to the table; only for a frame that one query reads once."""
+    storage: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Settings of the storage that replace those of the process."""
+
+
+def read_options(given: Mapping[str, str]) -> ReadOptions:
+    """The options of a read.
+
+    Raises:
+        InvalidArgument: one is unknown, missing, empty or excluded by another.
+    """
+    options = {name.lower(): value for name, value in given.items()}
+    storage = _storage_options(options)
+    _require_known(options, _READ)
+    _require_text(options)
+    _refuse_queries(options)
+    _require_one(options, [name for name in _TARGETS if name != "query"])
+    _refuse_together(options, "branch", "snapshot", "a snapshot names its branch")
+    for name in ("branch", "snapshot", "filter", "pushdown"):
+        _refuse_together(options, "system", name, "a system table is read as a whole")
+    return ReadOptions(
+        graph=_required(options, "graph"),
+        table=_table(options),
+        system=options.get("system"),
+        branch=options.get("branch"),
+        snapshot=options.get("snapshot"),
+        columns=_columns(options.get("columns")),
+        filter=options.get("filter"),
+        pushes_filters=_flag(options, "pushdown"),
+        storage=storage,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriteOptions:
+    """What is to be written to, and how, as it was asked for."""
+
+    graph: str
+    table: str
+    """A type as `node:Person` or `edge:Knows`."""
+    mode: LoadMode
+    branch: BranchName = MAIN_BRANCH
+    storage: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Settings of the storage that replace those of the process."""
+
+
+def write_options(given: Mapping[str, str], *, overwrite: bool) -> WriteOptions:
+    """The options of a write; `overwrite` is the mode that Spark was given.
+
+    Raises:
+        InvalidArgument: one is unknown, missing, empty or excluded by another.
+    """
+    options = {name.lower(): value for name, value in given.items()}
+    storage = _storage_options(options)
+    _require_known(options, _WRITE)
+    _require_text(options)
+    _require_one(options, ("type", "edge"))
+    return WriteOptions(
+        graph=_required(options, "graph"),
+        table=_table(options) or "",
+        mode=_mode(options, overwrite=overwrite),
+        branch=BranchName(options.get("branch", MAIN_BRANCH)),
+        storage=storage,
+    )
+
+
+def storage_settings(overrides: Mapping[str, str]) -> StorageSettings:
+    """The storage settings of this process, with those that the options replace.
+
+    Raises:
+        SettingInvalid: a value is malformed.
+    """
+    settings = load_process_settings().storage
+    variables = _variables()
+    try:
+        given = load_settings({variables[name]: text for name, text in overrides.items()}).storage
+    except SettingInvalid as error:
+        raise SettingInvalid(f"an option {STORAGE_PREFIX}*: {error.message}") from error
+    return replace(settings, **{name: getattr(given, name) for name in overrides})
+
+
+def _storage_options(options: dict[str, str]) -> dict[str, str]:
+    """Take the options of the storage out of all options."""
+    known = _variables()
+    found: dict[str, str] = {}
+    for option in [each for each in options if each.startswith(STORAGE_PREFIX)]:
+        name = option.removeprefix(STORAGE_PREFIX)
+        if name not in known:
+            raise _unknown(option, [f"{STORAGE_PREFIX}{each}" for each in known])
+        found[name] = options.pop(option)
+    return found
+
+
+def _variables() -> dict[str, str]:
+    return {
+        each.field: each.name
+        for each in list_variables()
+        if each.section == "storage" and each.field not in _FOR_TESTS
+    }
+
+
+def _require_known(options: Mapping[str, str], known: Sequence[str]) -> None:
+    for option in sorted(options):
+        if option == "path":
+            raise InvalidArgument(
+                "the data source omnigraph takes no path; name the graph with the option graph",
+                option=option,
+            )
+        if option not in known:
+            raise _unknown(option, known)
+
+
+def _unknown(option: str, known: Sequence[str]) -> InvalidArgument:
+    near = nearest_names(option, known)
+    hint = f"did you mean {', '.join(near)}?" if near else f"there are {', '.join(known)}"
+    return InvalidArgument(
+        f"the data source omnigraph has no option {option!r} here; {hint}", option=option
+    )
+
+
+def _require_text(options: Mapping[str, str]) -> None:
+    for option, value in options.items():
+        if not value.strip():
+            raise InvalidArgument(
+                f"the option {option} is empty; give a value or leave it out", option=option
+            )
+
+
+def _refuse_queries(options: Mapping[str, str]) -> None:
+    for option in ("query", "params"):
+        if option in options:
+            raise InvalidArgument(
+                f"the option {option} is not in this version: queries do not run on Spark yet; read"
+                " a type or an edge, or run the query with graph.query",
+                option=option,
+            )
+
+
+def _require_one(options: Mapping[str, str], names: Sequence[str]) -> None:
+    given = [name for name in names if name in options]
+    if len(given) != 1:
+        found = " and ".join(given) if given else "none"
+        raise InvalidArgument(
+            f"give exactly one of the options {', '.join(names)}; found {found}", options=given
+        )
+
+
+def _refuse_together(options: Mapping[str, str], one: str, other: str, why: str) -> None:
+    if one in options and other in options:
+        raise InvalidArgument(
+            f"the options {one} and {other} exclude each other: {why}", options=[one, other]
+        )
+
+
+def _required(options: Mapping[str, str], name: str) -> str:
+    if name not in options:
+        raise InvalidArgument(
+            f"the option {name} is missing; it names a folder, a file:// or an s3:// address",
+            option=name,
+        )
+    return options[name]
+
+
+def _table(options: Mapping[str, str]) -> str | None:
+    if "type" in options:
+        return f"node:{options['type']}"
+    return f"edge:{options['edge']}" if "edge" in options else None
+
+
+def _mode(options: Mapping[str, str], *, overwrite: bool) -> LoadMode:
+    """The mode of Spark, or `merge`, which Spark does not have."""
+    given = options.get("mode")
+    if given is None:
+        return LoadMode.OVERWRITE if overwrite else LoadMode.APPEND
+    if given.lower() != LoadMode.MERGE:
+        raise InvalidArgument(
+            f"the option mode is merge or is left out, not {given!r}; for the others write"
+            ' .mode("append") or .mode("overwrite")',
+            option="mode",
+        )
+    if overwrite:
+        raise InvalidArgument(
+            'the option mode=merge and .mode("overwrite") exclude each other; write .mode("append")'
+            " to merge",
+            option="mode",
+        )
+    return LoadMode.MERGE
+
+
+def _flag(options: Mapping[str, str], name: str) -> bool:
+    value = options.get(name, "false").lower()
+    if value not in ("true", "false"):
+        raise InvalidArgument(
+            f"the option {name} is true or false, not {options[name]!r}", option=name
+        )
+    return value == "true"
+
+
+def _columns(text: str | None) -> tuple[str, ...] | None:
+    if text is None:
+        return None
+    names = tuple(each.strip() for each in text.split(","))
+    if "" in names or len(set(names)) < len(names):
+        raise InvalidArgument(
+            f"the option columns is {text!r}; give different names, separated by commas",
+            option="columns",
+        )
+    return names

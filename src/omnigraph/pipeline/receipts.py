@@ -1,0 +1,30 @@
+"""The receipt of a job that a commit holds already."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from omnigraph.graph.job_report import JobReport
+from omnigraph.graph.load_stats import committed_rejects, committed_tables
+
+if TYPE_CHECKING:
+    from omnigraph.graph.commit_graph import Commit
+    from omnigraph.graph.load_options import LoadOptions
+
+
+def told_again(done: Commit, job_key: str | None, options: LoadOptions) -> JobReport:
+    """The receipt of a job that a commit holds already."""
+    rejects = committed_rejects(done.stats)
+    return JobReport(
+        operation_id=done.operation_id,
+        job_key=job_key,
+        commit=done,
+        branch=options.branch,
+        mode=options.mode.value,
+        engine="spark",
+        already_loaded=True,
+        actor_id=options.actor_id,
+        tables=tuple(committed_tables(done.stats)),
+        violations=rejects.violations,
+        rejects_uri=rejects.uri,
+    )

@@ -1,0 +1,194 @@
+"""What a load keeps of its intake, so that it can go on after its driver was killed.
+
+The staged files are still there; a note beside them says which they are and what they were made
+from. A load that goes on takes them only if its input, its schema and the versions it started from
+are what they were. A part that had bad rows is not kept: the load would be refused again.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from omnigraph.errors import InvalidArgument
+from omnigraph.graph.job_pins import living_pin
+from omnigraph.graph.rows import TableRef
+from omnigraph.graph.validation import Findings
+from omnigraph.pipeline.intake import IntakeResult, TableIntake, staging_folder
+from omnigraph.pipeline.job_inputs import Where
+from omnigraph.storage.pieces import pieces_from_json, pieces_to_json
+from omnigraph.storage.signals import ObjectMissing
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from omnigraph.clock import Clock
+    from omnigraph.storage.graph_storage import GraphStorage
+    from omnigraph.storage.handles import TableHandle
+
+_FORMAT: Final = 1
+_ULID: Final = re.compile("[0-9A-HJKMNP-TV-Z]{26}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IntakeState:
+    """What staged rows were made from; equal states make equal rows."""
+
+    fingerprint: str
+    """Of the input, and of how it is read."""
+    schema_hash: str
+    pins: Mapping[str, str]
+    """The version of each table that the load started from."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeptIntake:
+    """What was staged, and where each input begins in it."""
+
+    results: Sequence[IntakeResult]
+    begins: Sequence[Where]
+
+
+def checked_operation(operation_id: str | None, *, dry_run: bool = False) -> str | None:
+    """The operation to go on with.
+
+    Raises:
+        InvalidArgument: no operation is named so, or nothing is to be written.
+    """
+    if operation_id is not None and dry_run:
+        raise InvalidArgument(
+            "a dry run leaves nothing and goes on with nothing; leave `resume` or `dry_run` out",
+            argument="resume",
+        )
+    if operation_id is not None and not _ULID.fullmatch(operation_id):
+        raise InvalidArgument(
+            f"{operation_id!r} is no operation of a load; give the one that it told when it began",
+            argument="resume",
+        )
+    return operation_id
+
+
+def take_over(storage: GraphStorage, clock: Clock, operation_id: str) -> None:
+    """Make sure that the job is dead, and that its files stay if it is not after all.
+
+    Raises:
+        InvalidArgument: it seems to run.
+    """
+    pin = living_pin(storage.objects, clock, operation_id)
+    if pin is not None:
+        raise InvalidArgument(
+            f"the load {operation_id} still runs (process {pin['pid']} on {pin['host']}); wait for"
+            " it, or end it and try again in a minute",
+            argument="resume",
+        )
+    storage.objects.put(_taken_path(operation_id), b"{}")
+
+
+def is_taken_over(storage: GraphStorage, operation_id: str) -> bool:
+    """Whether another load goes on with what this one staged: nothing of it may be removed."""
+    return storage.objects.head(_taken_path(operation_id)) is not None
+
+
+def remove_staging_of_both(storage: GraphStorage, operation_id: str) -> None:
+    """Remove the work files; that the load was taken over stays told, until cleanup."""
+    for each in storage.objects.list(staging_folder(operation_id)):
+        if each.path != _taken_path(operation_id):
+            storage.objects.delete(each.path)
+
+
+def _taken_path(operation_id: str) -> str:
+    return f"{staging_folder(operation_id)}/taken-over.json"
+
+
+def state_of(
+    fingerprint: str, schema_hash: str, bases: Mapping[TableRef, TableHandle]
+) -> IntakeState:
+    """The state of a load that starts from these tables."""
+    return IntakeState(
+        fingerprint=fingerprint,
+        schema_hash=schema_hash,
+        pins={
+            str(ref): f"{base.pin.location}@{base.pin.branch or ''}:{base.pin.version}"
+            for ref, base in bases.items()
+        },
+    )
+
+
+def keep_intake(
+    storage: GraphStorage, operation_id: str, state: IntakeState, kept: KeptIntake
+) -> None:
+    """Note what was staged; nothing is noted of an intake that found bad rows."""
+    if any(each.findings.counts for each in kept.results):
+        return
+    body = {
+        "format": _FORMAT,
+        "fingerprint": state.fingerprint,
+        "schema_hash": state.schema_hash,
+        "pins": dict(state.pins),
+        "begins": [[each.source, each.first] for each in kept.begins],
+        "results": [_to_json(each) for each in kept.results],
+    }
+    storage.objects.put(_path(operation_id), json.dumps(body).encode())
+
+
+def kept_intake(storage: GraphStorage, operation_id: str, state: IntakeState) -> KeptIntake | None:
+    """What a load of that operation staged, if it was made from the same state."""
+    try:
+        body: dict[str, Any] = json.loads(storage.objects.get(_path(operation_id)))
+    except ObjectMissing:
+        return None
+    found = (body["format"], body["fingerprint"], body["schema_hash"], body["pins"])
+    if found != (_FORMAT, state.fingerprint, state.schema_hash, dict(state.pins)):
+        return None
+    return KeptIntake(
+        results=[_from_json(each) for each in body["results"]],
+        begins=[Where(source=source, first=first) for source, first in body["begins"]],
+    )
+
+
+def _path(operation_id: str) -> str:
+    return f"{staging_folder(operation_id)}/intake.json"
+
+
+def _to_json(result: IntakeResult) -> dict[str, Any]:
+    return {
+        "ordinal": result.ordinal,
+        "lines": result.lines,
+        "size_bytes": result.size_bytes,
+        "respelled": {name: dict(each) for name, each in result.respelled.items()},
+        "tables": [
+            {
+                "ref": [ref.table_id, ref.incarnation],
+                "pieces": pieces_to_json(table.pieces),
+                "read": table.read,
+                "staged": table.staged,
+                "has_given_ids": table.has_given_ids,
+                "first_line": table.first_line,
+                "lines_file": table.lines_file,
+            }
+            for ref, table in result.tables.items()
+        ],
+    }
+
+
+def _from_json(body: Mapping[str, Any]) -> IntakeResult:  # Any: as JSON gives it
+    return IntakeResult(
+        ordinal=body["ordinal"],
+        lines=body["lines"],
+        size_bytes=body["size_bytes"],
+        respelled=body["respelled"],
+        findings=Findings(),
+        tables={
+            TableRef(*each["ref"]): TableIntake(
+                pieces=pieces_from_json(each["pieces"]),
+                read=each["read"],
+                staged=each["staged"],
+                has_given_ids=each["has_given_ids"],
+                first_line=each["first_line"],
+                lines_file=each["lines_file"],
+            )
+            for each in body["tables"]
+        },
+    )

@@ -1,0 +1,401 @@
+"""A run of a `pipeline.yaml`: its sources into their types, as one commit that knows its cursors.
+
+The same run again is no second commit: a run is known by its name, mapping, mode, the marks of its
+files and the ranges of its cursors. Two runs that start from the same state cannot both commit.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from omnigraph.errors import IdempotencyKeyReused, InvalidArgument, ReadSetChanged
+from omnigraph.graph.load_options import LoadOptions
+from omnigraph.graph.pipeline_history import read_history
+from omnigraph.graph.reject_options import parse_reject_options
+from omnigraph.ids import BranchName, new_operation_id
+from omnigraph.lang.suggest import did_you_mean
+from omnigraph.pipeline.column_map import TargetSpec
+from omnigraph.pipeline.cursors import find_range, rows_within
+from omnigraph.pipeline.frames import read_frame, source_errors
+from omnigraph.pipeline.job_inputs import marks_of
+from omnigraph.pipeline.load_job import SparkLoad
+from omnigraph.pipeline.load_sources import FrameSource, LineFiles
+from omnigraph.pipeline.pipeline_spec import EdgeMapping, SourceFormat
+from omnigraph.pipeline.progress import StageRunner
+from omnigraph.pipeline.receipts import told_again
+from omnigraph.pipeline.source_request import describe_reader, find_files, secrets_of, source_of
+from omnigraph.storage.input_files import InputFiles
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from pyspark.sql import DataFrame
+
+    from omnigraph.graph.commit_graph import Commit
+    from omnigraph.graph.coordinator import GraphCoordinator
+    from omnigraph.graph.external_blobs import ExternalBlobs
+    from omnigraph.graph.job_report import JobReport
+    from omnigraph.graph.pipeline_history import PipelineHistory
+    from omnigraph.pipeline.cursors import CursorRange
+    from omnigraph.pipeline.load_sources import LoadSource
+    from omnigraph.pipeline.pipeline_spec import NodeMapping, PipelineSpec, SourceSpec
+    from omnigraph.pipeline.progress import Progress
+    from omnigraph.pipeline.session import PipelineSession
+    from omnigraph.settings import Settings
+    from omnigraph.storage.input_files import InputFile
+
+_DIGEST_BYTES: Final = 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunOptions:
+    """How a pipeline is run."""
+
+    only: Sequence[str] | None = None
+    """Names of sources; the others are left alone."""
+    full_refresh: bool = False
+    """Read every source from its beginning."""
+    keep_cursor: bool = False
+    """Go on from a cursor although the source or its mapping changed."""
+    force: bool = False
+    """Load although the same run was committed before."""
+    dry_run: bool = False
+    resume: str | None = None
+    """The operation of a run that was cut off."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _PlannedSource:
+    """One source of a run."""
+
+    spec: SourceSpec
+    source: LoadSource
+    marks: Sequence[str] | None
+    """What tells its rows from those of another run; `None` when nothing does."""
+    cursor: Mapping[str, Any] | None = None
+    """What the commit keeps: `value` and `mapping`."""
+    warnings: tuple[str, ...] = ()
+
+
+class PipelineRun:
+    """One run of one file."""
+
+    def __init__(
+        self,
+        graph: GraphCoordinator,
+        session: PipelineSession,
+        settings: Settings,
+        spec: PipelineSpec,
+        options: RunOptions,
+        *,
+        external: ExternalBlobs,
+        actor_id: str | None = None,
+        progress: Progress | None = None,
+        started: Callable[[str], None] | None = None,
+        shared_filesystem: bool = False,
+    ) -> None:
+        self._graph = graph
+        self._session = session
+        self._settings = settings
+        self._spec = spec
+        self._options = options
+        self._external = external
+        self._actor_id = actor_id
+        self._progress = progress
+        self._started = started
+        self._shared_filesystem = shared_filesystem
+        self._runner = StageRunner(session, progress)
+
+    def report(self) -> JobReport:
+        """Run it.
+
+        Raises:
+            InvalidArgument: `only` names no source, or a cursor no longer fits its source.
+            ReadSetChanged: another run of the same pipeline was committed meanwhile.
+        """
+        names = _chosen(self._spec, self._options.only)
+        line = self._graph.lines.read(self._graph.branch_id(self._spec.branch))
+        history = read_history(line, self._spec.name)
+        with self._session.configured():
+            planned = [self._plan(self._spec.sources[name], history) for name in names]
+        job_key = self._job_key(planned)
+        cursors = history.cursors | {
+            each.spec.name: each.cursor for each in planned if each.cursor is not None
+        }
+        done = None if job_key is None else history.by_job_key.get(job_key)
+        warnings = tuple(text for each in planned for text in each.warnings)
+        if done is not None and not self._options.force:
+            return self._told_again(done, job_key, cursors, warnings)
+        report = self._load(planned, job_key, cursors, history)
+        return replace(
+            report,
+            job_key=job_key,
+            cursors={name: each["value"] for name, each in cursors.items()},
+            warnings=(*warnings, *report.warnings),
+        )
+
+    def _load(
+        self,
+        planned: Sequence[_PlannedSource],
+        job_key: str | None,
+        cursors: Mapping[str, Any],
+        history: PipelineHistory,
+    ) -> JobReport:
+        spec = self._spec
+        kept = {"name": spec.name, "job_key": job_key, "cursors": cursors}
+        job = SparkLoad(
+            self._graph,
+            self._session,
+            self._settings,
+            [each.source for each in planned],
+            replace(
+                self._load_options(),
+                idempotency_key=self._turn(history),
+            ),
+            external=self._external,
+            stats={"pipeline": kept},
+            # Without a job key, or by force, no other run is the same as this one.
+            digest=new_operation_id(self._graph.ids)
+            if job_key is None or self._options.force
+            else job_key,
+            progress=self._progress,
+            started=self._started,
+            resume=self._options.resume,
+            shared_filesystem=self._shared_filesystem,
+        )
+        try:
+            return job.rehearse() if self._options.dry_run else job.report()
+        except IdempotencyKeyReused as error:
+            raise ReadSetChanged(
+                f"another run of the pipeline {spec.name!r} was committed meanwhile; run it again,"
+                " it then starts from there",
+                **error.details,
+            ) from error
+        finally:
+            for each in planned:
+                if isinstance(each.source, FrameSource):
+                    each.source.release()
+
+    def _load_options(self) -> LoadOptions:
+        bad = self._spec.on_error
+        return LoadOptions(
+            mode=self._spec.mode,
+            branch=BranchName(self._spec.branch),
+            actor_id=self._actor_id,
+            embed=self._spec.embed,
+            rejects=parse_reject_options(
+                self._settings,
+                on_error=bad.action,
+                rejects=bad.rejects,
+                max_rejects=bad.max_rejects,
+                max_reject_ratio=bad.max_reject_ratio,
+            ),
+        )
+
+    def _plan(self, spec: SourceSpec, history: PipelineHistory) -> _PlannedSource:
+        targets = [
+            *(_target(each, "node") for each in self._spec.nodes if each.source == spec.name),
+            *(_target(each, "edge") for each in self._spec.edges if each.source == spec.name),
+        ]
+        if spec.format is SourceFormat.NDJSON:
+            files = InputFiles(self._settings.storage).find(spec.path or "")
+            return _PlannedSource(
+                spec=spec,
+                source=LineFiles(files=files, split_bytes=self._settings.pipeline.split_bytes),
+                marks=marks_of(files),
+            )
+        if spec.cursor is not None:
+            return self._plan_cursor(spec, targets, history)
+        source = source_of(spec, targets, self._settings)
+        marks = source.marks
+        warnings = (
+            ()
+            if marks is not None
+            else (
+                f"source {spec.name!r} ({spec.format}) has neither files nor a cursor that would"
+                " tell its rows apart: running it again loads it again",
+            )
+        )
+        return _PlannedSource(spec=spec, source=source, marks=marks, warnings=warnings)
+
+    def _plan_cursor(
+        self, spec: SourceSpec, targets: Sequence[TargetSpec], history: PipelineHistory
+    ) -> _PlannedSource:
+        if spec.cursor is None:
+            raise InvalidArgument(f"source {spec.name!r} has no cursor", argument="sources")
+        mapping = self._spec.mapping_hash(spec.name)
+        last = self._last(spec, mapping, history)
+        secrets = secrets_of(spec)
+        files = find_files(spec, self._settings)
+        with source_errors(spec.name, secrets):
+            frame = read_frame(self._session, spec, files)
+        found = find_range(
+            frame, spec.cursor, last, self._runner, source=spec.name, secrets=secrets
+        )
+        reached = last if found.until is None else found.until
+        # A range says what is new, not what is in it: all of it again is another run.
+        refreshed = history.last_id if self._options.full_refresh else None
+        # Rows may come late into a range that was read: it is known by their number too.
+        within = [found.after, found.until, found.rows, found.without_value, refreshed]
+        marks = [json.dumps([spec.name, *within])]
+        source = FrameSource(
+            name=spec.name,
+            open=_Within(spec, found, tuple(files)),
+            targets=targets,
+            marks=marks,
+            read_as=describe_reader(spec),
+            secrets=secrets,
+        )
+        warnings = (
+            (
+                f"source {spec.name!r} has {found.without_value:,} rows without a value in"
+                f" `{spec.cursor.column}`; only a full refresh reads them",
+            )
+            if found.without_value
+            else ()
+        )
+        return _PlannedSource(
+            spec=spec,
+            source=source,
+            marks=marks,
+            cursor=None if reached is None else {"value": reached, "mapping": mapping},
+            warnings=warnings,
+        )
+
+    def _last(self, spec: SourceSpec, mapping: str, history: PipelineHistory) -> Any:  # noqa: ANN401 - a JSON value
+        """Where the run before ended; `None` to read from the beginning."""
+        kept = history.cursors.get(spec.name)
+        if kept is None or self._options.full_refresh:
+            return None
+        if kept["mapping"] != mapping and not self._options.keep_cursor:
+            raise InvalidArgument(
+                f"source {spec.name!r} or what is made of it changed since its cursor was kept"
+                f" ({kept['value']}): rows read before would stay as they were; run with"
+                " --full-refresh to read all of it again, or with --keep-cursor to go on",
+                argument="full_refresh",
+                source=spec.name,
+            )
+        return kept["value"]
+
+    def _job_key(self, planned: Sequence[_PlannedSource]) -> str | None:
+        if any(each.marks is None for each in planned):
+            return None
+        known = {
+            "name": self._spec.name,
+            "mode": self._spec.mode.value,
+            "embed": self._spec.embed,
+            "sources": {
+                each.spec.name: [self._spec.mapping_hash(each.spec.name), *(each.marks or ())]
+                for each in planned
+            },
+        }
+        text = json.dumps(known, sort_keys=True).encode()
+        return hashlib.blake2b(text, digest_size=_DIGEST_BYTES).hexdigest()
+
+    def _turn(self, history: PipelineHistory) -> str:
+        """The key that only one run after the same state can have."""
+        return f"pipeline:{self._spec.name}:after:{history.last_id}"
+
+    def _told_again(
+        self,
+        done: Commit,
+        job_key: str | None,
+        cursors: Mapping[str, Any],
+        warnings: tuple[str, ...],
+    ) -> JobReport:
+        report = told_again(done, job_key, self._load_options())
+        return replace(
+            report,
+            dry_run=self._options.dry_run,
+            cursors={name: each["value"] for name, each in cursors.items()},
+            warnings=warnings,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Within:
+    """Opens the rows of a range."""
+
+    spec: SourceSpec
+    found: CursorRange
+    files: tuple[InputFile, ...]
+
+    def __call__(self, session: PipelineSession) -> DataFrame:
+        frame = read_frame(session, self.spec, self.files)
+        cursor = self.spec.cursor
+        return frame if cursor is None else rows_within(frame, cursor, self.found)
+
+
+def write_frame(
+    graph: GraphCoordinator,
+    session: PipelineSession,
+    settings: Settings,
+    source: LoadSource,
+    options: LoadOptions,
+    *,
+    job_key: str | None,
+    external: ExternalBlobs,
+    shared_filesystem: bool = False,
+) -> JobReport:
+    """Load a frame; a key that a commit of the branch has makes it a no-op."""
+    if job_key is not None:
+        line = graph.lines.read(graph.branch_id(options.branch))
+        done = read_history(line, None).by_job_key.get(job_key)
+        if done is not None:
+            return told_again(done, job_key, options)
+        options = replace(options, idempotency_key=f"job:{job_key}")
+    job = SparkLoad(
+        graph,
+        session,
+        settings,
+        [source],
+        options,
+        external=external,
+        stats={} if job_key is None else {"pipeline": {"job_key": job_key}},
+        digest=job_key,
+        shared_filesystem=shared_filesystem,
+    )
+    return replace(job.report(), job_key=job_key)
+
+
+def with_paths_from(spec: PipelineSpec, folder: Path) -> PipelineSpec:
+    """The pipeline with relative paths taken from the folder of its file."""
+
+    def resolved(where: str | None) -> str | None:
+        if where is None or "://" in where or Path(where).is_absolute():
+            return where
+        return str(folder / where)
+
+    return replace(
+        spec,
+        graph=resolved(spec.graph),
+        on_error=replace(spec.on_error, rejects=resolved(spec.on_error.rejects)),
+        sources={
+            name: replace(each, path=resolved(each.path)) for name, each in spec.sources.items()
+        },
+    )
+
+
+def _chosen(spec: PipelineSpec, only: Sequence[str] | None) -> list[str]:
+    for name in only or ():
+        if name not in spec.sources:
+            hint = did_you_mean(name, list(spec.sources), otherwise="it has")
+            raise InvalidArgument(
+                f"the pipeline {spec.name!r} has no source {name!r}{hint}", argument="only"
+            )
+    return [name for name in spec.sources if only is None or name in only]
+
+
+def _target(mapping: NodeMapping | EdgeMapping, kind: str) -> TargetSpec:
+    ends = {"src": mapping.src, "dst": mapping.dst} if isinstance(mapping, EdgeMapping) else {}
+    return TargetSpec(
+        type=f"{kind}:{mapping.type}",
+        columns=mapping.columns,
+        id=mapping.id,
+        ends=ends,
+        where=mapping.where,
+    )

@@ -1,0 +1,47 @@
+"""One Spark session for every test that wants one, in whichever folder it is.
+
+The session is started as a user's would be, with less memory. Tests that use it carry the marks
+`spark` and `xdist_group("spark")`, so that one worker runs them all and one Java is started.
+Modules that tests share are imported as `tests.…`.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from omnigraph.pipeline.session import PipelineSession
+
+_ROOT = str(Path(__file__).parents[1])
+if _ROOT not in sys.path:
+    sys.path.append(_ROOT)
+
+ENVIRON = {
+    "OMNIGRAPH_SPARK_MASTER": "local[2,4]",
+    "OMNIGRAPH_SPARK_CONF": "spark.driver.memory=1g;spark.log.level=OFF"
+    ";spark.driver.host=127.0.0.1;spark.driver.bindAddress=127.0.0.1"
+    # A database of a test would leave its log where the tests were started.
+    ";spark.driver.extraJavaOptions=-Dderby.stream.error.file=/dev/null",
+    "OMNIGRAPH_SPARK_CDS": "0",
+}
+
+REMOTE = "TEST_SPARK_REMOTE"
+"""Names a Connect server on which the same tests run instead."""
+
+
+@pytest.fixture(scope="session")
+def session() -> Iterator[PipelineSession]:
+    from omnigraph.pipeline.session import open_session
+    from omnigraph.settings import load_settings
+
+    remote = os.environ.get(REMOTE)
+    environ = ENVIRON if remote is None else {"OMNIGRAPH_SPARK_REMOTE": remote}
+    with open_session(load_settings(environ), command="tests") as opened:
+        yield opened

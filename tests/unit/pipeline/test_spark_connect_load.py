@@ -1,0 +1,95 @@
+"""Loads over Spark Connect, on a server of its own: as on a classic session, and when it dies.
+
+A process has either a classic session or a Connect session, so the clients are children.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from tests.conftest import REMOTE
+from tests.process_sessions import kill_session
+from tests.spark_servers import connect_server
+from tests.unit.pipeline.driven_load import (
+    TABLES,
+    arrange,
+    driving,
+    is_mid_intake,
+    require_empty,
+    require_exact,
+)
+
+from omnigraph.errors import SparkNotInstalled
+from omnigraph.pipeline.session import require_connect_packages
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.spark_servers import ConnectServer
+
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.slow,
+    pytest.mark.cluster,
+    pytest.mark.xdist_group("spark"),
+    pytest.mark.timeout(600),
+]
+
+FOLDER = Path(__file__).parent
+SAME_TESTS = ("test_spark_load.py", "test_table_frame.py")
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ConnectServer]:
+    try:
+        require_connect_packages()
+    except SparkNotInstalled as error:
+        pytest.skip(error.message)
+    with connect_server(tmp_path_factory.mktemp("connect") / "server") as running:
+        yield running
+
+
+@pytest.mark.parametrize("file", SAME_TESTS)
+def test_what_holds_on_a_classic_session_holds_over_connect(
+    file: str, server: ConnectServer, tmp_path: Path
+) -> None:
+    command = [sys.executable, "-m", "pytest", "-q", "-n", "0", "-p", "no:cacheprovider"]
+    command += ["-m", "not slow", "--basetemp", str(tmp_path / "base"), str(FOLDER / file)]
+    done = subprocess.run(
+        command,
+        cwd=FOLDER.parents[2],
+        env={**os.environ, REMOTE: server.url},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=580,
+    )
+    assert done.returncode == 0, done.stdout[-6000:]
+    assert "skipped" not in done.stdout
+
+
+def test_a_server_that_dies_in_mid_intake_leaves_nothing_and_the_load_runs_again(
+    server: ConnectServer, tmp_path: Path
+) -> None:
+    arrange(tmp_path)
+    last: tuple[str, Any] = ("", None)
+    with (
+        connect_server(tmp_path / "dying") as dying,
+        driving(tmp_path, "append", OMNIGRAPH_SPARK_REMOTE=dying.url) as lines,
+    ):
+        for last in lines:
+            if is_mid_intake(*last):
+                kill_session(dying.process)
+    assert last[0] == "error", last
+    assert last[1][0] == "SparkUnavailable", last
+    require_empty(tmp_path)
+    with driving(tmp_path, "append", OMNIGRAPH_SPARK_REMOTE=server.url) as lines:
+        *_, last = lines
+    assert last[0] == "report", last
+    assert last[1]["tables"] == TABLES
+    require_exact(tmp_path)

@@ -1,0 +1,210 @@
+"""A load whose driver was killed goes on from what it had staged, and only once."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from omnigraph import Graph
+from omnigraph.errors import IdempotencyKeyReused, InvalidArgument
+from omnigraph.failpoints import armed
+from omnigraph.graph.job_pins import PINS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from omnigraph.pipeline.session import PipelineSession
+
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.xdist_group("spark"),
+    pytest.mark.timeout(300),
+]
+
+SCHEMA = """
+node Person { name: String @key }
+edge Knows: Person -> Person
+"""
+LINES = "".join(
+    [
+        *(json.dumps({"type": "Person", "data": {"name": f"p{n}"}}) + "\n" for n in range(40)),
+        *(json.dumps({"edge": "Knows", "from": f"p{n}", "to": "p0"}) + "\n" for n in range(40)),
+    ]
+)
+
+
+class _Killed(BaseException):
+    """Stands for the end of the driver: nothing is cleaned up after it."""
+
+
+@pytest.fixture
+def graph(tmp_path: Path) -> Iterator[Graph]:
+    with Graph.init(tmp_path / "graph", schema=SCHEMA) as opened:
+        yield opened
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    path = tmp_path / "input.jsonl"
+    path.write_text(LINES)
+    return path
+
+
+def cut_off(
+    graph: Graph,
+    session: PipelineSession,
+    source: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    **options: Any,  # noqa: ANN401 - as the load takes them
+) -> str:
+    """A load that ended after its intake as if its process had been killed; its operation."""
+    from omnigraph.pipeline.load_job import SparkLoad
+
+    told: list[str] = []
+
+    def end() -> None:
+        raise _Killed
+
+    with monkeypatch.context() as patched:
+        patched.setattr(SparkLoad, "_clear", lambda _: None)
+        patched.setattr(SparkLoad, "_try_to_remove_files", lambda _: None)
+        with armed("spark_load.post_intake", end), pytest.raises(_Killed):
+            graph.pipeline(session.spark).load(
+                source, mode="append", started=told.append, **options
+            )
+    return told[0]
+
+
+def test_a_load_goes_on_without_reading_its_input_again(
+    graph: Graph, session: PipelineSession, source: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    operation = cut_off(graph, session, source, monkeypatch)
+    assert b"".join(graph.export()) == b""
+    report = graph.pipeline(session.spark).load(source, mode="append", resume=operation)
+    assert [(each.table, each.added) for each in report.tables] == [
+        ("node:Person", 40),
+        ("edge:Knows", 40),
+    ]
+    assert report.warnings == ()
+    (intake,) = [each for each in report.stages if each.name == "intake"]
+    assert intake.rows == 0
+    assert len(b"".join(graph.export()).splitlines()) == 80
+
+
+def test_what_was_committed_is_not_loaded_again(
+    graph: Graph, session: PipelineSession, source: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    operation = cut_off(graph, session, source, monkeypatch)
+    pipeline = graph.pipeline(session.spark)
+    first = pipeline.load(source, mode="append", resume=operation)
+    again = pipeline.load(source, mode="append", resume=operation)
+    assert again.already_loaded
+    assert again.commit == first.commit
+    assert len(b"".join(graph.export()).splitlines()) == 80
+
+
+def test_a_changed_input_or_graph_starts_over(
+    graph: Graph, session: PipelineSession, source: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    operation = cut_off(graph, session, source, monkeypatch)
+    source.write_text(LINES + json.dumps({"type": "Person", "data": {"name": "more"}}) + "\n")
+    report = graph.pipeline(session.spark).load(source, mode="append", resume=operation)
+    assert "started over" in report.warnings[0]
+    assert report.tables[0].added == 41
+    other = cut_off(graph, session, source, monkeypatch)
+    graph.load(b'{"type":"Person","data":{"name":"new"}}\n', mode="append")
+    merged = graph.pipeline(session.spark).load(source, mode="merge", resume=other)
+    assert "started over" in merged.warnings[0]
+    assert merged.tables[0].changed == 41
+
+
+def test_another_mapping_of_the_same_files_is_another_load(
+    graph: Graph, session: PipelineSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "people.parquet"
+    pq.write_table(pa.table({"a": ["a1", "a2"], "b": ["b1", "b2"]}), path)
+    pipeline = graph.pipeline(session.spark)
+    first: dict[str, str] = {"name": "a"}
+    operation = cut_off(graph, session, path, monkeypatch, type="Person", columns=first)
+    report = pipeline.load(
+        path, mode="append", type="Person", columns={"name": "b"}, resume=operation
+    )
+    assert "started over" in report.warnings[0]
+    assert b"b1" in b"".join(graph.export())
+    pipeline.load(path, mode="append", type="Person", columns=first, idempotency_key="k")
+    with pytest.raises(IdempotencyKeyReused):
+        pipeline.load(path, mode="merge", type="Person", columns={"name": "b"}, idempotency_key="k")
+
+
+def test_an_operation_that_is_none_is_refused(
+    graph: Graph, session: PipelineSession, source: Path
+) -> None:
+    with pytest.raises(InvalidArgument, match="no operation of a load"):
+        graph.pipeline(session.spark).load(source, mode="append", resume="../../x")
+    with pytest.raises(InvalidArgument, match="dry run"):
+        graph.pipeline(session.spark).load(source, mode="append", resume="0" * 26, dry_run=True)
+
+
+def test_a_load_that_still_runs_is_not_taken_over(
+    graph: Graph, session: PipelineSession, source: Path
+) -> None:
+    told: list[str] = []
+
+    def try_to_take_over() -> None:
+        with pytest.raises(InvalidArgument, match="still runs"):
+            graph.pipeline(session.spark).load(source, mode="append", resume=told[0])
+
+    with armed("spark_load.post_intake", try_to_take_over):
+        report = graph.pipeline(session.spark).load(source, mode="append", started=told.append)
+    assert report.tables[0].added == 40
+
+
+def test_a_load_that_was_thought_dead_spoils_nothing(
+    graph: Graph, session: PipelineSession, source: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It wakes up after another load went on with its files, and fails."""
+    from omnigraph.pipeline import resume
+
+    told: list[str] = []
+    resumed: list[bool] = []
+
+    def go_on_elsewhere() -> None:
+        if resumed:
+            return
+        resumed.append(True)
+        with monkeypatch.context() as patched:
+            patched.setattr(resume, "living_pin", lambda *_: None)
+            report = graph.pipeline(session.spark).load(source, mode="append", resume=told[0])
+        assert report.warnings == ()
+        raise _Killed
+
+    with armed("spark_load.post_intake", go_on_elsewhere), pytest.raises(_Killed):
+        graph.pipeline(session.spark).load(source, mode="append", started=told.append)
+    with Graph.open(str(graph._graph.storage.location)) as again:
+        assert len(b"".join(again.export()).splitlines()) == 80
+
+
+def test_a_running_load_pins_the_versions_that_it_reads(
+    graph: Graph, session: PipelineSession, source: Path, tmp_path: Path
+) -> None:
+    seen: list[dict[str, object]] = []
+
+    def look() -> None:
+        seen.extend(
+            json.loads(each.read_text()) for each in (tmp_path / "graph" / PINS).glob("pin-*.json")
+        )
+
+    with armed("spark_load.post_intake", look):
+        told: list[str] = []
+        graph.pipeline(session.spark).load(source, mode="append", started=told.append)
+    (pin,) = seen
+    assert (pin["operation_id"], pin["kind"]) == (told[0], "load")
+    pins = pin["pins"]
+    assert isinstance(pins, list)
+    assert {each["table"] for each in pins} == {"node:Person", "edge:Knows"}
+    assert not list((tmp_path / "graph" / PINS).glob("*"))
