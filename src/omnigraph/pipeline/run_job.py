@@ -12,7 +12,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from omnigraph.errors import IdempotencyKeyReused, InvalidArgument, ReadSetChanged
+from omnigraph.errors import (
+    IdempotencyKeyReused,
+    InternalError,
+    InvalidArgument,
+    ReadSetChanged,
+)
 from omnigraph.graph.load_options import LoadOptions
 from omnigraph.graph.pipeline_history import read_history
 from omnigraph.graph.reject_options import parse_reject_options
@@ -49,6 +54,8 @@ if TYPE_CHECKING:
     from omnigraph.storage.input_files import InputFile
 
 _DIGEST_BYTES: Final = 20
+_PLANS: Final = 3
+"""How often a run is planned when others, or a recovery, were faster."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,8 +122,22 @@ class PipelineRun:
 
         Raises:
             InvalidArgument: `only` names no source, or a cursor no longer fits its source.
-            ReadSetChanged: another run of the same pipeline was committed meanwhile.
+            ReadSetChanged: other runs of the same pipeline were committed meanwhile, again and
+                again.
         """
+        for left in reversed(range(_PLANS)):
+            try:
+                return self._report()
+            except IdempotencyKeyReused as error:
+                if not left:
+                    raise ReadSetChanged(
+                        f"other runs of the pipeline {self._spec.name!r} were committed meanwhile;"
+                        " run it again, it then starts from there",
+                        **error.details,
+                    ) from error
+        raise InternalError("a run was planned not once; please report this")
+
+    def _report(self) -> JobReport:
         names = _chosen(self._spec, self._options.only)
         line = self._graph.lines.read(self._graph.branch_id(self._spec.branch))
         history = read_history(line, self._spec.name)
@@ -169,12 +190,6 @@ class PipelineRun:
         )
         try:
             return job.rehearse() if self._options.dry_run else job.report()
-        except IdempotencyKeyReused as error:
-            raise ReadSetChanged(
-                f"another run of the pipeline {spec.name!r} was committed meanwhile; run it again,"
-                " it then starts from there",
-                **error.details,
-            ) from error
         finally:
             for each in planned:
                 if isinstance(each.source, FrameSource):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random  # noqa: TID251 - seeded
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from typing import TYPE_CHECKING, Any
@@ -20,6 +21,7 @@ from omnigraph.errors import (
     SettingInvalid,
     SourceError,
 )
+from omnigraph.failpoints import STEPS, armed
 from omnigraph.pipeline.frames import reading_errors
 from omnigraph.pipeline.pipeline_spec import SourceFormat, SourceSpec
 from omnigraph.pipeline.source_request import describe_reader, secrets_of
@@ -308,6 +310,42 @@ def test_rows_without_a_value_are_told_whenever_they_are_left_out(
     assert "2 rows without a value" in report.warnings[0]
 
 
+class _Killed(BaseException):
+    """The run ends here, wherever it is."""
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_no_row_is_lost_or_read_twice_when_runs_end_anywhere(
+    seed: int, feed: Feed, graph: Graph, session: PipelineSession
+) -> None:
+    rng = random.Random(seed)  # noqa: S311 - a test
+    points = [
+        *(f"spark_load.post_{step}" for step in ("list", "intake", "check", "resolve")),
+        *(f"load.{step}" for step in STEPS if step != "between_links"),
+    ]
+
+    def end() -> None:
+        raise _Killed
+
+    feed.declare()
+    number = cut_off = 0
+    for _ in range(5):
+        feed.add(*range(number, number + rng.randint(1, 3)))
+        number = len(feed.rows)
+        with armed(rng.choice(points), end):
+            try:
+                graph.pipeline(session.spark).run(feed.path)
+            except _Killed:
+                cut_off += 1
+        if rng.random() < 0.5:
+            graph.pipeline(session.spark).run(feed.path)
+    graph.pipeline(session.spark).run(feed.path)
+    assert cut_off
+    assert ids(graph, "Person") == [f"e{n:03}" for n in range(number)]
+    kept = graph.commits.list().commits[0].stats["pipeline"]["cursors"]["events"]["value"]
+    assert kept == f"2024-01-01T00:{number - 1:02}:00.000000Z"
+
+
 def test_a_cursor_cannot_overwrite(feed: Feed, pipeline: Pipeline) -> None:
     feed.declare(mode="overwrite")
     feed.add(1)
@@ -394,20 +432,28 @@ def test_two_runs_from_one_state_do_not_both_commit(
     feed.declare(mode="merge")
     feed.add(1)
     real = run_job.PipelineRun._load
-    entered: list[bool] = []
+    entered: list[int] = []
+    most = 1
 
     def overtaken(self: run_job.PipelineRun, *args: Any) -> Any:  # noqa: ANN401 - as the real one
-        if not entered:
-            entered.append(True)
-            feed.add(2)
+        if len(entered) < most and not is_inside[-1]:
+            entered.append(1)
+            is_inside.append(True)
+            feed.add(len(feed.rows) + 1)
             graph.pipeline(session.spark).run(feed.path)
+            is_inside.pop()
         return real(self, *args)
 
+    is_inside = [False]
     monkeypatch.setattr(run_job.PipelineRun, "_load", overtaken)
-    with pytest.raises(ReadSetChanged, match="another run of the pipeline"):
-        graph.pipeline(session.spark).run(feed.path)
+    before = commits(graph)
+    # It is planned again, and finds nothing new.
     assert graph.pipeline(session.spark).run(feed.path).commit is None
-    assert ids(graph, "Person") == ["e001", "e002"]
+    assert (commits(graph), ids(graph, "Person")) == (before + 1, ["e001", "e002"])
+    most = 10
+    with pytest.raises(ReadSetChanged, match="other runs of the pipeline"):
+        graph.pipeline(session.spark).run(feed.path)
+    assert ids(graph, "Person") == [f"e{n:03}" for n in range(1, 6)]
 
 
 def test_a_source_without_marks_warns_and_loads_again(tmp_path: Path, pipeline: Pipeline) -> None:
