@@ -270,7 +270,9 @@ def test_an_endpoint_where_nobody_listens_is_told_at_once(connect_packages: None
 
 
 @pytest.fixture
-def connect_packages() -> None:
+def connect_packages(monkeypatch: pytest.MonkeyPatch) -> None:
+    # A session of another test would be used instead of the endpoint.
+    monkeypatch.setattr("omnigraph.pipeline.session.find_active_session", lambda: None)
     try:
         require_connect_packages()
     except SparkNotInstalled as error:
