@@ -32,7 +32,7 @@ from omnigraph.pipeline.load_sources import FrameSource, LineFiles
 from omnigraph.pipeline.pipeline_spec import EdgeMapping, SourceFormat
 from omnigraph.pipeline.progress import StageRunner
 from omnigraph.pipeline.receipts import told_again
-from omnigraph.pipeline.source_request import describe_reader, find_files, secrets_of, source_of
+from omnigraph.pipeline.source_request import find_files, frame_source, secrets_of, source_of
 from omnigraph.storage.input_files import InputFiles
 
 if TYPE_CHECKING:
@@ -257,14 +257,8 @@ class PipelineRun:
         # Rows may come late into a range that was read: it is known by their number too.
         within = [found.after, found.until, found.rows, found.without_value, refreshed]
         marks = [json.dumps([spec.name, *within])]
-        source = FrameSource(
-            name=spec.name,
-            open=_Within(spec, found, tuple(files)),
-            targets=targets,
-            marks=marks,
-            read_as=describe_reader(spec),
-            secrets=secrets,
-        )
+        rows = _Within(spec, found, tuple(files))
+        source = frame_source(spec, targets, self._settings, files, opened_by=rows, marks=marks)
         warnings = (
             (
                 f"source {spec.name!r} has {found.without_value:,} rows without a value in"

@@ -20,7 +20,7 @@ from omnigraph.pipeline.source_formats import guess_format
 from omnigraph.storage.input_files import InputFiles
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from pyspark.sql import DataFrame
 
@@ -87,18 +87,34 @@ def source_of(
     """
     finder = InputFiles(settings.storage)
     files = find_files(spec, settings)
-    frame = FrameSource(
+    reader = _Reader(spec, tuple(files))
+    marks = marks_of(files) if files else None
+    frame = frame_source(spec, targets, settings, files, opened_by=reader, marks=marks)
+    if spec.format is not SourceFormat.PARQUET or not files or len(targets) > 1 or spec.options:
+        return frame
+    return ParquetFiles(reader=finder, files=files, target=targets[0], through_spark=frame)
+
+
+def frame_source(
+    spec: SourceSpec,
+    targets: Sequence[TargetSpec],
+    settings: Settings,
+    files: Sequence[InputFile],
+    *,
+    opened_by: Callable[[PipelineSession], DataFrame],
+    marks: Sequence[str] | None,
+) -> FrameSource:
+    """A source that Spark reads; of files it is asked after reading whether they are the same."""
+    finder = InputFiles(settings.storage)
+    return FrameSource(
         name=spec.name,
-        open=_Reader(spec, tuple(files)),
+        open=opened_by,
         targets=targets,
-        marks=marks_of(files) if files else None,
+        marks=marks,
         read_as=describe_reader(spec),
         secrets=secrets_of(spec),
         require_same=partial(finder.require_same, files) if files else None,
     )
-    if spec.format is not SourceFormat.PARQUET or not files or len(targets) > 1 or spec.options:
-        return frame
-    return ParquetFiles(reader=finder, files=files, target=targets[0], through_spark=frame)
 
 
 def find_files(spec: SourceSpec, settings: Settings) -> list[InputFile]:

@@ -14,6 +14,7 @@ import pytest
 
 from omnigraph import Graph
 from omnigraph.errors import (
+    InputChanged,
     InvalidArgument,
     JsonValue,
     PipelineTaskError,
@@ -344,6 +345,28 @@ def test_no_row_is_lost_or_read_twice_when_runs_end_anywhere(
     assert ids(graph, "Person") == [f"e{n:03}" for n in range(number)]
     kept = graph.commits.list().commits[0].stats["pipeline"]["cursors"]["events"]["value"]
     assert kept == f"2024-01-01T00:{number - 1:02}:00.000000Z"
+
+
+def test_files_with_a_cursor_that_change_while_they_are_read_fail_the_run(
+    tmp_path: Path, graph: Graph, pipeline: Pipeline
+) -> None:
+    data = tmp_path / "people.csv"
+    data.write_text("slug,n\na,1\n")
+    file = tmp_path / "files.yaml"
+    file.write_text(
+        "version: 1\nname: files\nmode: merge\n"
+        "sources: {p: {format: csv, path: people.csv, schema: {slug: string, n: bigint},"
+        " cursor: {column: n, type: integer}}}\n"
+        "nodes: [{type: Person, from: p, columns: {slug: slug}}]\n"
+    )
+
+    def change(stage: str, *_: int) -> None:
+        if stage == "intake":
+            data.write_text("slug,n\na,1\nb,2\n")
+
+    with pytest.raises(InputChanged, match=r"people\.csv"):
+        pipeline.run(file, progress=change)
+    assert ids(graph, "Person") == []
 
 
 def test_a_cursor_cannot_overwrite(feed: Feed, pipeline: Pipeline) -> None:
