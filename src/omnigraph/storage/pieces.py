@@ -235,7 +235,7 @@ def stage_merge_staged(
 ) -> StagedWrite:
     """Upserts the rows of some fragments of a view, whose ids are unique.
 
-    They are read as Lance takes them; only those of a table with blobs are held.
+    Many rows are read as Lance takes them; those of a table with blobs are all held.
     """
     if handle.layout.blobs:
         return stage_merge_insert(writing, handle, read_staged(writing, view, fragments), stamp)

@@ -372,6 +372,24 @@ def test_pieces_overwrite_a_table_and_its_text_indexes_come_back(bench: Workbenc
     assert _search(bench, after, "wolf") == ["x"]
 
 
+@pytest.mark.parametrize("held_bytes", [0, 30, 1 << 20], ids=["streamed", "begun", "held"])
+def test_an_upsert_of_pieces_is_the_same_from_memory_and_as_a_stream(
+    bench: Workbench, held_bytes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("omnigraph.storage.writes._HELD_BYTES", held_bytes)
+    base = bench.filled(bench.plain, {"id": "a", "rank": 1}, {"id": "b", "rank": 2})
+    rows = [{"id": "b", "rank": 3}, {"id": "c", "rank": 4}, {"id": "d", "rank": 5}]
+    parts = join_pieces(
+        bench.store.write_pieces(base, rows_of(bench.plain, [each])) for each in rows
+    )
+    view = bench.store.open_staged(base, parts)
+    fragments = [each.fragment_id for each in bench.store.fragments(view)][1:]
+    staged = bench.store.stage_merge_staged(base, view, fragments, STAMP)
+    assert (staged.rows_added, staged.rows_changed, staged.rows_after) == (2, 1, 4)
+    after = bench.column(bench.land(staged), "rank")
+    assert after == {"a": 1, "b": 3, "c": 4, "d": 5}
+
+
 def test_pieces_of_an_update_equal_an_upsert(bench: Workbench) -> None:
     base = _indexed(bench, _line(bench, "main"))
     where = base.dataset.to_table(
