@@ -23,6 +23,7 @@ SCHEMA = """
 node Person {
   name: String @key
   age: I32?
+  vec: Vector(2)? @embed("name")
 }
 node Note {
   title: String @key
@@ -40,7 +41,7 @@ def _columns(**types: pa.DataType) -> pa.Schema:
 
 
 COLUMNS: Mapping[str, pa.Schema] = {
-    "Person": _columns(name=pa.string(), age=pa.int32()),
+    "Person": _columns(name=pa.string(), age=pa.int32(), vec=pa.list_(pa.float32(), 2)),
     "Note": _columns(title=pa.string(), stars=pa.int32(), scan=pa.large_binary()),
     "Knows": _columns(id=pa.string(), src=pa.string(), dst=pa.string(), since=pa.int32()),
 }
@@ -49,7 +50,7 @@ _CHOSEN = re.compile(r"[0-9A-HJKMNP-TV-Z]{26}")
 
 
 def person(name: str, age: int) -> Row:
-    return {"id": name, "name": name, "age": age}
+    return {"id": name, "name": name, "age": age, "vec": None}
 
 
 def note(title: str, stars: int | None = None, scan: bytes | None = None) -> Row:

@@ -96,6 +96,23 @@ LOAD_POINTS = (
 ENGINE_POINTS = (*MUTATION_POINTS, *LOAD_POINTS)
 """What the engine's writes pass; they share the rest of the way with those above."""
 
+_EMBED = ("embed",)
+
+EMBED_POINTS = (
+    Point(name="embed.post_capture", scripts=_EMBED),
+    Point(name="embed.post_stage_pre_lease", scripts=_EMBED),
+    Point(name="embed.post_lease_pre_sidecar", scripts=_EMBED),
+    Point(name="embed.post_phase_a", scripts=_EMBED),
+    Point(name="embed.pre_table_commit", scripts=_EMBED),
+    Point(name="embed.post_table_commit", scripts=_EMBED),
+    Point(name="embed.post_phase_b_pre_manifest_commit", scripts=_EMBED),
+    Point(name="embed.post_phase_c_pre_phase_d", scripts=_EMBED),
+    Point(name="embed.post_phase_d_pre_release", scripts=_EMBED),
+    Point(name="fork.post_create_pre_open", scripts=_EMBED, places=("first",)),
+    Point(name="fork.pre_reclaim", scripts=_EMBED, places=("first",)),
+)
+"""What an embedding job passes; it writes one table with one link, so nothing between."""
+
 _INDEX = ("index",)
 
 INDEX_POINTS = (
@@ -128,7 +145,7 @@ class Crash:
     scripts: tuple[str, ...] = (*ALL, *QUERIES)
 
 
-BACK = (
+BACK_OF_TABLES = (
     Crash(trap=Trap(point="mutation.post_phase_a", action="kill")),
     Crash(trap=Trap(point="mutation.post_table_commit", action="kill")),
     Crash(trap=Trap(point="mutation.pre_table_commit", action="kill", hit=2)),
@@ -138,6 +155,8 @@ BACK = (
     Crash(trap=Trap(point="load.post_table_commit", action="kill"), scripts=INPUTS),
     Crash(trap=Trap(point="ensure_indices.post_table_commit", action="kill"), scripts=_INDEX),
 )
+BACK_OF_ONE_TABLE = (Crash(trap=Trap(point="embed.post_phase_a", action="kill"), scripts=_EMBED),)
+BACK = (*BACK_OF_TABLES, *BACK_OF_ONE_TABLE)
 FORWARD = (
     Crash(trap=Trap(point="mutation.post_phase_b_pre_manifest_commit", action="kill")),
     Crash(
@@ -149,6 +168,7 @@ FORWARD = (
         trap=Trap(point="ensure_indices.post_phase_b_pre_manifest_commit", action="kill"),
         scripts=_INDEX,
     ),
+    Crash(trap=Trap(point="embed.post_table_commit", action="kill"), scripts=_EMBED),
 )
 DONE = (
     Crash(trap=Trap(point="publish.ack_lost", action="kill"), scripts=(*ALL, *QUERIES, *INPUTS)),
@@ -168,7 +188,8 @@ class RecoveryPoint:
 RECOVERY_POINTS = (
     RecoveryPoint(name="recovery.post_list", after=(*BACK, *FORWARD, *DONE)),
     RecoveryPoint(name="recovery.post_classify", after=(*BACK, *FORWARD)),
-    RecoveryPoint(name="recovery.between_restores", after=BACK, hits=(1, 2)),
+    RecoveryPoint(name="recovery.between_restores", after=BACK_OF_TABLES, hits=(1, 2)),
+    RecoveryPoint(name="recovery.between_restores", after=BACK_OF_ONE_TABLE),
     RecoveryPoint(name="recovery.post_restore_pre_publish", after=BACK),
     RecoveryPoint(name="recovery.pre_roll_forward_publish", after=FORWARD),
     RecoveryPoint(name="recovery.post_publish_pre_delete", after=(*BACK, *FORWARD)),

@@ -39,7 +39,7 @@ pytestmark = pytest.mark.crash
 
 WANTED = {
     "Person": {"ix_id", "ix_1_btree", "ix_1_inverted"},
-    "Note": {"ix_id", "ix_3_btree", "ix_3_inverted"},
+    "Note": {"ix_id", "ix_4_btree", "ix_4_inverted"},
     "Knows": {"ix_id", "ix_src", "ix_dst"},
 }
 

@@ -15,6 +15,7 @@ from tests.crash.checks import (
 )
 from tests.crash.places import Arranged, arrange, leave_stale_fork
 from tests.crash.points import (
+    EMBED_POINTS,
     ENGINE_POINTS,
     WRITE_POINTS,
     Cell,
@@ -36,7 +37,9 @@ pytestmark = pytest.mark.crash
 
 
 @pytest.mark.parametrize(
-    "cell", [*chosen_cells(WRITE_POINTS), *rotating_cells(ENGINE_POINTS)], ids=str
+    "cell",
+    [*chosen_cells(WRITE_POINTS), *rotating_cells([*ENGINE_POINTS, *EMBED_POINTS])],
+    ids=str,
 )
 def test_a_crash_at_any_point_leaves_all_or_nothing(
     cell: Cell, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
@@ -45,7 +48,7 @@ def test_a_crash_at_any_point_leaves_all_or_nothing(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("cell", cells([*WRITE_POINTS, *ENGINE_POINTS]), ids=str)
+@pytest.mark.parametrize("cell", cells([*WRITE_POINTS, *ENGINE_POINTS, *EMBED_POINTS]), ids=str)
 def test_every_crash_of_every_write_leaves_all_or_nothing(
     cell: Cell, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
@@ -101,7 +104,7 @@ def stopped(cell: Cell, arranged: Arranged, bystander: Graph | None) -> None:
             require_convergence(graph, arranged.root, branch, script, [now], is_strict=False)
 
 
-@pytest.mark.parametrize("script", ["replace", "gq_update", "load_merge"])
+@pytest.mark.parametrize("script", ["replace", "gq_update", "load_merge", "embed"])
 def test_a_write_without_a_crash_is_acknowledged_and_there(
     script: str, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:

@@ -1,9 +1,10 @@
-"""Every write that crash tests make: through the writer, as mutations, as loads of both lanes."""
+"""Every write that crash tests make: by the writer, as mutations, loads of both lanes and jobs."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeAlias
 
+from tests.crash.embeds import EMBEDS, Embed
 from tests.crash.loads import LOADS, Load
 from tests.crash.model import COLUMNS, Content
 from tests.crash.mutations import MUTATIONS, Mutation
@@ -16,11 +17,18 @@ if TYPE_CHECKING:
     from omnigraph import Graph
     from omnigraph.graph.commit_graph import Commit
 
-Write: TypeAlias = Script | Mutation | Load
+Write: TypeAlias = Script | Mutation | Load | Embed
 
-WRITES: Mapping[str, Write] = {**SCRIPTS, **MUTATIONS, **LOADS, **JOBS, "index": INDEX}
+WRITES: Mapping[str, Write] = {
+    **SCRIPTS,
+    **MUTATIONS,
+    **LOADS,
+    **JOBS,
+    **EMBEDS,
+    "index": INDEX,
+}
 
-ROW_KINDS = {"mutation", "load"}
+ROW_KINDS = {"mutation", "load", "embed"}
 """The kinds of commit by which rows change."""
 
 

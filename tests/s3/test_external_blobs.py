@@ -11,6 +11,7 @@ from tests.s3.stand_in import Access, Failure, Kind, StandIn
 
 from omnigraph.api import Graph
 from omnigraph.errors import ExternalBlobSource
+from omnigraph.graph.job_report import JobReport
 from omnigraph.settings import load_settings
 
 pytestmark = pytest.mark.s3
@@ -68,3 +69,31 @@ def test_a_store_that_does_not_answer_is_told(graph: Graph, s3: StandIn) -> None
     s3.heal()
     obstore.put(s3.endpoint.store(), "assets/a.bin", b"outside")
     graph.mutate(INSERT, params={"c": s3.uri("assets/a.bin")})
+
+
+def test_only_what_the_store_says_about_an_address_makes_its_row_bad(
+    graph: Graph, s3: StandIn, tmp_path: Path
+) -> None:
+    """A store that does not answer fails the load: the row may be as good as any."""
+    line = f'{{"type":"File","data":{{"name":"x","content":"{s3.uri("assets/a.bin")}"}}}}\n'
+
+    def load() -> JobReport:
+        return graph.load(
+            line.encode(),
+            mode="append",
+            on_error="quarantine",
+            rejects=str(tmp_path / "rejects"),
+            max_reject_ratio=1.0,
+        )
+
+    s3.fail(Failure.UNAVAILABLE)
+    with pytest.raises(ExternalBlobSource, match="did not complete"):
+        load()
+    s3.heal()
+    assert load().violations == {"type_error": 1}
+    s3.access = Access.NONE
+    assert load().violations == {"type_error": 1}
+    s3.access = Access.FULL
+    obstore.put(s3.endpoint.store(), "assets/a.bin", b"outside")
+    assert load().commit is not None
+    assert graph.blob("node", "File", "x", "content").uri == s3.uri("assets/a.bin")

@@ -13,7 +13,7 @@ import pytest
 from tests.s3.stand_in import Access, Kind
 
 from omnigraph import Graph
-from omnigraph.errors import KeyConflict, PipelineTaskError, StorageDenied
+from omnigraph.errors import KeyConflict, PipelineTaskError, SourceError, StorageDenied
 from omnigraph.failpoints import armed
 from omnigraph.settings import load_settings
 
@@ -171,6 +171,73 @@ def test_executors_that_may_not_write_are_told_and_nothing_is_committed(
         assert there.snapshot().count("Person") == 0
         there.load(store.uri("in/a*"), mode="append")
         assert there.snapshot().count("Person") == 40
+
+
+def test_rejects_and_their_mark_are_written_to_a_bucket(store: StandIn, tmp_path: Path) -> None:
+    text = people(0, 40) + b"nonsense\n" + knows(0, 41) + people(40, 1, age=0.5)
+    put(store, "in/a.jsonl", text)
+    with twins(store, tmp_path) as (there, here):
+        report = there.load(
+            store.uri("in/a*"),
+            mode="append",
+            on_error="quarantine",
+            rejects=store.uri("rejects"),
+            max_reject_ratio=0.5,
+        )
+        local = here.load(
+            text,
+            mode="append",
+            on_error="quarantine",
+            rejects=str(tmp_path / "rejects"),
+            max_reject_ratio=0.5,
+        )
+        assert (report.engine, report.violations) == ("spark", local.violations)
+        assert exported(there) == exported(here)
+    assert report.commit is not None
+    assert report.rejects_uri == store.uri(f"rejects/{report.operation_id}")
+    folder = store.endpoint.store(f"rejects/{report.operation_id}")
+    mark = bytes(obstore.get(folder, "_COMMITTED").bytes())
+    assert mark.decode() == f"{report.commit.graph_commit_id}\n"
+    lines = bytes(obstore.get(folder, "rejects.ndjson").bytes()).splitlines()
+    found = [json.loads(each) for each in lines]
+    assert [(each["line"], each["code"]) for each in found] == [
+        (41, "json_error"),
+        (82, "orphan_edge"),
+        (83, "type_error"),
+    ]
+    assert found[1]["caused_by"] == {
+        "source": store.uri("in/a.jsonl"),
+        "line": 83,
+        "code": "type_error",
+    }
+    given = text.splitlines()
+    assert [each["raw"].encode() for each in found] == [given[40], given[81], given[82]]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "form"),
+    [
+        ("in/a.csv", b"name\nada\n", None),
+        ("in/a.json", b'{"name":"ada"}\n', "json"),
+        ("in/a.orc", b"ORC", None),
+    ],
+    ids=["csv", "json", "orc"],
+)
+def test_a_format_that_spark_cannot_read_from_a_bucket_says_what_can_be_done(
+    name: str,
+    content: bytes,
+    form: str | None,
+    store: StandIn,
+    session: PipelineSession,
+    tmp_path: Path,
+) -> None:
+    put(store, name, content)
+    with twins(store, tmp_path) as (there, _):
+        with pytest.raises(SourceError, match=r"spark\.jars\.packages=.*hadoop-aws.*Parquet"):
+            there.pipeline(session.spark).load(
+                store.uri(name), mode="append", type="Person", format=form
+            )
+        assert there.snapshot().count("Person") == 0
 
 
 def objects(store: StandIn) -> set[str]:

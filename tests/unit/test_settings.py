@@ -210,6 +210,8 @@ def test_a_boolean_is_true_unless_empty_or_0_or_false(text: str, *, value: bool)
         ("OMNIGRAPH_QUERY_MEMORY_BYTES", "1GB"),
         ("OMNIGRAPH_QUERY_MEMORY_BYTES", "1.5GiB"),
         ("OMNIGRAPH_QUERY_MEMORY_BYTES", "9999999999999GiB"),
+        ("OMNIGRAPH_PIPELINE_SPLIT_BYTES", "0"),
+        ("OMNIGRAPH_PIPELINE_BATCH_BYTES", "0MiB"),
         ("OMNIGRAPH_SPARK_CONF", "no-equals"),
         ("OMNIGRAPH_PIPELINE_MAX_REJECT_RATIO", "1.01"),
         ("OMNIGRAPH_PIPELINE_MAX_REJECT_RATIO", "nan"),

@@ -59,10 +59,10 @@ if TYPE_CHECKING:
     from omnigraph.api.load_source import LoadSource
     from omnigraph.embedding import Embedder
     from omnigraph.engine.plan import Plan
-    from omnigraph.graph.indices import Progress
     from omnigraph.graph.job_report import JobReport
     from omnigraph.graph.mutation_result import MutationResult
     from omnigraph.graph.result import QueryResult
+    from omnigraph.graph.stage_progress import Progress
     from omnigraph.pipeline.pipeline import Pipeline, Spark
     from omnigraph.storage.graph_storage import GraphStorage
 
@@ -403,7 +403,8 @@ class Graph:
             dry_run: check everything and report, write nothing.
             if_commit: write only while this commit is the head of the branch.
             idempotency_key: the same key again gives the first receipt and writes nothing.
-            progress: told the stage, and on Spark the tasks that are done and their number.
+            progress: told a `StageProgress` (`omnigraph.graph.stage_progress`) whenever more is
+                known: the stage, its tasks on Spark, its rows and bytes.
 
         Raises:
             SourceError: the input is missing or cannot be read.
@@ -464,10 +465,7 @@ class Graph:
             concurrency=self._settings.client.load_concurrency,
             source=source_name(source),
         )
-        told = progress or (lambda *_: None)
-        return self._engine.load(
-            self._graph, request, dry_run=dry_run, progress=lambda stage: told(stage, 0, 0)
-        )
+        return self._engine.load(self._graph, request, dry_run=dry_run, progress=progress)
 
     def pipeline(self, spark: Spark | None = None, *, shared_filesystem: bool = False) -> Pipeline:
         """Jobs on Spark; the first call that imports PySpark.

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from omnigraph.graph.coordinator import GraphCoordinator
     from omnigraph.graph.index_report import IndexReport
-    from omnigraph.graph.indices import Progress
+    from omnigraph.graph.stage_progress import Progress
     from omnigraph.lang import Catalog
 
 
@@ -152,7 +152,8 @@ class GraphMaintenance:
             types: only of these types, `Person` or `node:Person`; all without it.
             branch: where to build them.
             engine: the lane; Spark is not in this version.
-            progress: told the stage, the tables done and their number.
+            progress: told a `StageProgress` (`omnigraph.graph.stage_progress`) for every table
+                that is done.
 
         Raises:
             ReadOnlyGraph: the graph is open read-only.

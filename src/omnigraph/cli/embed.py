@@ -46,6 +46,10 @@ _STAGES: Final = {
     "resolve": "filling rows",
     "commit": "committing",
 }
+_INTERRUPTED: Final = (
+    "the graph is as before or has all vectors, and what was paid for is kept for the next run"
+)
+_FILE_INTERRUPTED: Final = "the output is as before, and what was paid for is kept for the next run"
 _WAYS: Final = (
     "nothing to embed is named; give --input, --output and --spec, or --seed, or --store and --type"
 )
@@ -229,7 +233,7 @@ class _Options:
 def _embed_graph(session: "Session", options: _Options, command: str, *, as_json: bool) -> int:
     from omnigraph.cli.addressing import announce_write, find_write_target
     from omnigraph.cli.bodies import commit_body
-    from omnigraph.cli.progress import ProgressLine
+    from omnigraph.cli.progress import ProgressLine, telling_interrupts
 
     target = with_spark(
         find_write_target(session, None, name=None),
@@ -240,7 +244,8 @@ def _embed_graph(session: "Session", options: _Options, command: str, *, as_json
     )
     announce_write(session, command, target)
     with (
-        ProgressLine(session.output, _STAGES, unit="tasks") as line,
+        ProgressLine(session.output, _STAGES) as line,
+        telling_interrupts(line, _INTERRUPTED),
         target.open(writes=True) as graph,
         graph.pipeline(shared_filesystem=options.shared_filesystem) as pipeline,
     ):
@@ -285,7 +290,7 @@ def _facts(report: "JobReport") -> dict[str, object]:
 
 def _embed_file(session: "Session", options: _Options, *, as_json: bool) -> int:
     from omnigraph.cli.addressing import Target
-    from omnigraph.cli.progress import ProgressLine
+    from omnigraph.cli.progress import ProgressLine, telling_interrupts
     from omnigraph.pipeline.embed_files import embed_file
 
     target = with_spark(
@@ -296,7 +301,10 @@ def _embed_file(session: "Session", options: _Options, *, as_json: bool) -> int:
         conf=options.spark_conf,
     )
     job = _file_job(options, target.settings)
-    with ProgressLine(session.output, _STAGES, unit="tasks") as line:
+    with (
+        ProgressLine(session.output, _STAGES) as line,
+        telling_interrupts(line, _FILE_INTERRUPTED),
+    ):
         report = embed_file(job, target.settings, progress=line.follow)
     session.output.announce(f"engine {report.engine}: {_why(options, report, target.settings)}")
     if as_json:

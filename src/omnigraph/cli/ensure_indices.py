@@ -59,7 +59,7 @@ def ensure_indices(
         target.open(writes=True) as graph,
     ):
         report = graph.maintenance.ensure_indices(
-            types=types or None, branch=branch, progress=line.tell
+            types=types or None, branch=branch, progress=line.follow
         )
     if as_json:
         session.output.write_json(index_body(report))

@@ -45,9 +45,11 @@ With --out it is written on Spark, as files in an empty or new folder. The folde
 it has _manifest.json, which names the commit and every file with its checksum.
 """
 _STAGES: Final = {
+    "list": "looking at the graph",
     "handshake": "asking Spark",
     "sort": "sorting large tables",
     "write": "writing the files",
+    "publish": "completing the export",
 }
 
 
@@ -129,17 +131,21 @@ class _Files:
 
 def _stream(session: "Session", target: "Target", branch: str, types: list[str] | None) -> int:
     from omnigraph.cli.progress import ProgressLine
+    from omnigraph.graph.stage_progress import StageProgress
 
     if sys.stdout is not None and sys.stdout.isatty():
         session.output.shows_progress = False  # The records themselves are seen there.
-    with ProgressLine(session.output, {}, unit="entities") as line, target.open() as graph:
+    with ProgressLine(session.output, {}) as line, target.open() as graph:
         found = graph.snapshot(branch=branch)
         chunks = graph.export(types=types, snapshot=found.resolved_snapshot)
-        total, done = _count(found, types or ()), 0
+        total, rows, size_bytes = _count(found, types or ()), 0, 0
         for chunk in chunks:
             session.output.write_data(chunk)
-            done += chunk.count(b"\n")
-            line.tell("exporting", done, total)
+            rows += chunk.count(b"\n")
+            size_bytes += len(chunk)
+            line.follow(
+                StageProgress(stage="exporting", rows=rows, total_rows=total, bytes=size_bytes)
+            )
     return exit_codes.OK
 
 
@@ -152,14 +158,18 @@ def _write_files(
     *,
     as_json: bool,
 ) -> int:
-    from omnigraph.cli.progress import ProgressLine
+    from omnigraph.cli.progress import ProgressLine, telling_interrupts
 
     if target.settings.spark.engine is Engine.LOCAL:
         raise UsageError(
             "--out is written on Spark, and the engine is local; leave --engine local or"
             " OMNIGRAPH_ENGINE out, or export to standard output"
         )
-    with ProgressLine(session.output, _STAGES, unit="tasks") as line, target.open() as graph:
+    with (
+        ProgressLine(session.output, _STAGES) as line,
+        telling_interrupts(line, "nothing is exported"),
+        target.open() as graph,
+    ):
         found = graph.snapshot(branch=branch)
         with graph.pipeline(shared_filesystem=files.shared_filesystem) as pipeline:
             report = pipeline.export(

@@ -38,7 +38,7 @@ from omnigraph.cli.spark_options import (
     SharedOption,
     with_spark,
 )
-from omnigraph.errors import Cancelled, InvalidArgument, OmnigraphError, UsageError
+from omnigraph.errors import InvalidArgument, OmnigraphError, UsageError
 from omnigraph.graph.job_report import LoadMode
 from omnigraph.settings import Engine
 
@@ -291,19 +291,17 @@ def _load(
     options: LoadOptions,
 ) -> "tuple[JobReport, IndexReport | None]":
     from omnigraph.cli.job_output import STAGES
-    from omnigraph.cli.progress import ProgressLine
+    from omnigraph.cli.progress import ProgressLine, telling_interrupts
 
     if lane.engine == Engine.SPARK.value:
         announce_engine(session, target, lane, options)
-    with ProgressLine(session.output, STAGES, unit="tasks") as line:
-        try:
-            with target.open(writes=True) as graph:
-                report = send(graph, lane, source, options, line, session.output)
-                return report, _build_indexes(graph, report, line) if options.index else None
-        except KeyboardInterrupt:
-            raise Cancelled(
-                f"interrupted while {line.doing}; the graph is as before or has the whole load"
-            ) from None
+    with (
+        ProgressLine(session.output, STAGES) as line,
+        telling_interrupts(line, "the graph is as before or has the whole load"),
+        target.open(writes=True) as graph,
+    ):
+        report = send(graph, lane, source, options, line, session.output)
+        return report, _build_indexes(graph, report, line) if options.index else None
 
 
 def _build_indexes(
@@ -320,7 +318,7 @@ def _build_indexes(
         return graph.maintenance.ensure_indices(
             types=[each.table for each in report.tables],
             branch=report.branch,
-            progress=lambda stage, *_: line.enter(f"indexes: {stage}"),
+            progress=lambda told: line.enter(f"indexes: {told.stage}"),
         )
     except OmnigraphError as error:
         raise type(error)(

@@ -18,10 +18,8 @@ if TYPE_CHECKING:
     from omnigraph.graph.job_report import JobReport
 
 _TYPE_ERROR: Final = "type_error"
-_HOW_TO_CAST: Final = (
-    "expressions stand in a pipeline file (omnigraph run), and --option inferSchema=true lets "
-    "Spark guess the types of a CSV"
-)
+_HOW_TO_CAST: Final = "expressions stand in a pipeline file (omnigraph run)"
+_HOW_TO_GUESS: Final = ", and --option inferSchema=true lets Spark guess the types of a CSV"
 
 
 def find_lane(target: "Target", options: "LoadOptions", source: str | BinaryIO) -> "Lane":
@@ -45,17 +43,25 @@ def find_lane(target: "Target", options: "LoadOptions", source: str | BinaryIO) 
         most_bytes=spark.min_input_bytes,
         has_session=has_active_session(),
     )
-    if lane.engine == Engine.LOCAL.value and options.resume is not None:
-        raise UsageError(
-            "--resume goes on with a load on Spark, and this one runs in this process; leave it "
-            "out, or give --engine spark"
-        )
-    if lane.engine == Engine.LOCAL.value and options.shared_filesystem:
-        raise UsageError(
-            "--shared-filesystem is about the executors of Spark, and this load runs in this "
-            "process; leave it out, or give --engine spark"
-        )
+    if lane.engine == Engine.LOCAL.value:
+        _require_nothing_of_spark(options)
     return lane
+
+
+def _require_nothing_of_spark(options: "LoadOptions") -> None:
+    given = {
+        "--resume": options.resume,
+        "--shared-filesystem": options.shared_filesystem,
+        "--spark-master": options.spark_master,
+        "--spark-remote": options.spark_remote,
+        "--spark-conf": options.spark_conf,
+    }
+    for name, value in given.items():
+        if value:
+            raise UsageError(
+                f"{name} is about Spark, and this load runs in this process; leave it out, or give "
+                "--engine spark"
+            )
 
 
 def send(
@@ -89,12 +95,16 @@ def send(
             idempotency_key=options.idempotency_key,
             progress=line.follow,
         )
+    from omnigraph.api.load_source import format_of
+
     try:
         return _send_to_spark(graph, source, options, line, output)
     except SourceError as error:
         if error.details.get("code") != _TYPE_ERROR:
             raise
-        raise SourceError(f"{error.message}; {_HOW_TO_CAST}", **error.details) from error
+        is_csv = format_of(source, options.rows.form) == "csv"
+        how = _HOW_TO_CAST + (_HOW_TO_GUESS if is_csv else "")
+        raise SourceError(f"{error.message}; {how}", **error.details) from error
 
 
 def _send_to_spark(

@@ -10,17 +10,23 @@ from __future__ import annotations
 import logging
 import sys
 import threading
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, Self
 
 from omnigraph.cli.output import ColorMode
+from omnigraph.cli.stage_text import StageText
+from omnigraph.clock import SystemClock
+from omnigraph.errors import Cancelled
+from omnigraph.graph.stage_progress import StageProgress
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
     from types import TracebackType
 
     from rich.progress import Progress, TaskID
 
     from omnigraph.cli.output import Output
+    from omnigraph.clock import Clock
 
 log = logging.getLogger(__name__)
 
@@ -36,20 +42,25 @@ class ProgressLine:
         output: Output,
         stages: Mapping[str, str],
         *,
-        unit: str = "rows",
+        unit: str = "tasks",
         delay_s: float = DELAY_S,
         log_every_s: float = LOG_EVERY_S,
+        clock: Clock | None = None,
     ) -> None:
         self._stages = stages
         self._unit = unit
         self._delay_s = delay_s
         self._log_every_s = log_every_s
+        self._clock = clock or SystemClock()
         is_terminal = sys.stderr is not None and sys.stderr.isatty()
         self._is_wanted = output.shows_progress and is_terminal
         self._is_logged = output.shows_progress and not is_terminal
         self._has_color = output.allows_color and output.color is not ColorMode.NEVER
         self._lock = threading.Lock()
-        self._text = "opening the graph"
+        self._began_us = self._clock.monotonic_us()
+        self._text = StageText(
+            StageProgress(stage="opening the graph"), name="opening the graph", unit=unit
+        )
         self._ended = threading.Event()
         self._timer: threading.Timer | None = None
         self._shown: tuple[Progress, TaskID] | None = None
@@ -80,38 +91,36 @@ class ProgressLine:
     @property
     def doing(self) -> str:
         """What the work is at, in words: `reading the input: 3 of 24 tasks`."""
-        return self._text
+        return self._text.doing
+
+    @property
+    def text(self) -> str:
+        """The line: what the work is at, and how fast."""
+        return self._text.line
+
+    @property
+    def fields(self) -> dict[str, object]:
+        """The same for programs; what is not known is left out."""
+        elapsed_us = self._clock.monotonic_us() - self._began_us
+        return {**self._text.fields, "elapsed_s": round(elapsed_us / 1_000_000)}
 
     def enter(self, stage: str) -> None:
         """A stage begins that nobody counts."""
-        self._update(self._stages.get(stage, stage))
+        self.follow(StageProgress(stage=stage))
 
-    def follow(self, stage: str, done: int, total: int) -> None:
-        """A stage that may or may not tell how much of it is done."""
-        if total:
-            self.tell(stage, done, total)
-        else:
-            self.enter(stage)
-
-    def tell(self, stage: str, done: int, total: int) -> None:
+    def follow(self, told: StageProgress) -> None:
         """How much of a stage is done."""
-        self._update(f"{self._stages.get(stage, stage)}: {done} of {total} {self._unit}")
-
-    def _update(self, text: str) -> None:
         with self._lock:
-            self._text = text
+            now_us = self._clock.monotonic_us()
+            name = self._stages.get(told.stage, told.stage)
+            self._text = self._text.after(told, name=name, now_us=now_us)
             if self._shown is not None:
                 line, task = self._shown
-                line.update(task, description=self._text)
+                line.update(task, description=self._text.line)
 
     def _log(self) -> None:
-        waits = 0
         while not self._ended.wait(self._log_every_s):
-            waits += 1
-            log.info(
-                "progress",
-                extra={"doing": self._text, "elapsed_s": round(waits * self._log_every_s)},
-            )
+            log.info("progress", extra=self.fields)
 
     def _show(self) -> None:
         from rich.console import Console
@@ -128,5 +137,19 @@ class ProgressLine:
                 transient=True,
                 redirect_stdout=False,
             )
-            self._shown = line, line.add_task(self._text)
+            self._shown = line, line.add_task(self._text.line)
             line.start()
+
+
+@contextmanager
+def telling_interrupts(line: ProgressLine, outcome: str) -> Iterator[None]:
+    """Make an interrupt say what was going on, what was cancelled and removed, and the outcome.
+
+    Raises:
+        Cancelled: Ctrl-C.
+    """
+    try:
+        yield
+    except KeyboardInterrupt as error:
+        done: list[str] = getattr(error, "__notes__", [])
+        raise Cancelled("; ".join([f"interrupted while {line.doing}", *done, outcome])) from None

@@ -19,7 +19,6 @@ from omnigraph.cli.spark_options import (
     tell_operation,
     with_spark,
 )
-from omnigraph.errors import Cancelled
 from omnigraph.graph.job_report import LoadMode
 from omnigraph.settings import Engine
 
@@ -137,27 +136,23 @@ class _RunOptions:
 
 def _run(session: "Session", target: "Target", options: _RunOptions) -> "JobReport":
     from omnigraph.cli.job_output import STAGES
-    from omnigraph.cli.progress import ProgressLine
+    from omnigraph.cli.progress import ProgressLine, telling_interrupts
 
-    with ProgressLine(session.output, STAGES, unit="tasks") as line:
-        try:
-            with (
-                target.open(writes=True) as graph,
-                graph.pipeline(shared_filesystem=options.shared_filesystem) as pipeline,
-            ):
-                line.enter("session")
-                return pipeline.run(
-                    options.file,
-                    only=options.only,
-                    full_refresh=options.full_refresh,
-                    keep_cursor=options.keep_cursor,
-                    force=options.force,
-                    resume=options.resume,
-                    dry_run=options.dry_run,
-                    progress=line.follow,
-                    started=partial(tell_operation, session.output),
-                )
-        except KeyboardInterrupt:
-            raise Cancelled(
-                f"interrupted while {line.doing}; the graph is as before or has the whole run"
-            ) from None
+    with (
+        ProgressLine(session.output, STAGES) as line,
+        telling_interrupts(line, "the graph is as before or has the whole run"),
+        target.open(writes=True) as graph,
+        graph.pipeline(shared_filesystem=options.shared_filesystem) as pipeline,
+    ):
+        line.enter("session")
+        return pipeline.run(
+            options.file,
+            only=options.only,
+            full_refresh=options.full_refresh,
+            keep_cursor=options.keep_cursor,
+            force=options.force,
+            resume=options.resume,
+            dry_run=options.dry_run,
+            progress=line.follow,
+            started=partial(tell_operation, session.output),
+        )

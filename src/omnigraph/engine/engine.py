@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from omnigraph.clock import Clock
     from omnigraph.engine.budget import CancelToken
     from omnigraph.engine.loads import LoadRequest
-    from omnigraph.engine.loads import Progress as LoadProgress
     from omnigraph.engine.match import Observer
     from omnigraph.engine.mutations import MutationRequest
     from omnigraph.engine.needs import Needs
@@ -53,6 +52,7 @@ if TYPE_CHECKING:
     from omnigraph.graph.mutation_result import MutationResult
     from omnigraph.graph.result import QueryTarget
     from omnigraph.graph.snapshot import Snapshot
+    from omnigraph.graph.stage_progress import Progress
     from omnigraph.lang import CompiledQuery
     from omnigraph.settings.sections import QuerySettings
     from omnigraph.storage.table_storage import TableStorage
@@ -170,7 +170,7 @@ class Engine:
         graph: GraphCoordinator,
         request: LoadRequest,
         *,
-        progress: LoadProgress,
+        progress: Progress | None = None,
         dry_run: bool = False,
     ) -> JobReport:
         """Load an input as one commit, or only check it."""

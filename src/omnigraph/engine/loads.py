@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import pyarrow as pa
 
@@ -17,18 +17,21 @@ from omnigraph.graph.load_stats import committed_tables
 from omnigraph.graph.publisher import require_head
 from omnigraph.graph.reject_verdict import RejectVerdict
 from omnigraph.graph.rejects import RejectFiles
+from omnigraph.graph.stage_progress import StageProgress
 from omnigraph.graph.stage_times import StageTimes
+from omnigraph.graph.unseen_blobs import with_unseen_blobs
 from omnigraph.graph.validation import REPORTED_VIOLATIONS, refuse_load
 from omnigraph.ids import BranchName
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from omnigraph.graph.blob_values import BlobBudget
     from omnigraph.graph.coordinator import GraphCoordinator
     from omnigraph.graph.job_report import JobReport, TableReport
     from omnigraph.graph.load_options import LoadOptions
     from omnigraph.graph.load_rows import LoadRows
+    from omnigraph.graph.stage_progress import Progress
     from omnigraph.graph.validation import Findings
     from omnigraph.graph.vector_filling import VectorFiller
     from omnigraph.graph.write_txn import PreparedWrite, WriteTxn
@@ -36,8 +39,7 @@ if TYPE_CHECKING:
 LoadContent: TypeAlias = "bytes | Mapping[str, pa.Table]"
 """NDJSON text, or tables by the name of their type."""
 
-Progress: TypeAlias = "Callable[[str], None]"
-"""Told the name of the stage that begins."""
+_INTAKE: Final = "intake"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,7 +82,7 @@ class LoadRun:
     request: LoadRequest
     blobs: BlobBudget
     filler: VectorFiller
-    progress: Progress
+    progress: Progress | None = None
     _rows: LoadRows | None = None
     _read_for: str | None = None
     _operations: set[str] = field(default_factory=set)
@@ -125,7 +127,6 @@ class LoadRun:
         require_head(options.if_commit, txn.line)
         self._is_rehearsal = True
         staging = self._checked(txn)
-        self.blobs.probe()
         tables = sorted(staging.foreseen(), key=lambda each: each.order)
         self._times.enter(None)
         target = LoadBranch(name=options.branch, base=options.from_)
@@ -141,7 +142,6 @@ class LoadRun:
     def _prepare(self, txn: WriteTxn) -> PreparedWrite:
         self._operations.add(txn.operation_id)
         staging = self._checked(txn)
-        self.blobs.probe()
         self._enter("stage")
         prepared = staging.prepared(self.filler)
         self._rejects = staging.rejects
@@ -154,19 +154,34 @@ class LoadRun:
 
         Raises:
             LoadRejected, KeyConflict: rules are broken, and the load cannot go on without the rows.
+            ExternalBlobSource: a blob outside the graph could not be looked at.
         """
+        wants_bad = self.request.options.rejects.are_wanted
+        rows = self._read(txn)
+        if wants_bad:
+            rows = self._with_unseen_blobs(txn, rows)
         staging = LoadStaging(
             txn=txn,
-            rows=self._read(txn),
+            rows=rows,
             mode=self.request.options.mode,
             concurrency=self.request.concurrency,
         )
         self._enter("check")
         findings = staging.findings()
-        if findings.total and self.request.options.rejects.are_wanted:
+        if findings.total and wants_bad:
             return self._without_bad(staging, findings)
         refuse_load(findings)
+        if not wants_bad:
+            self.blobs.probe()
         return staging
+
+    def _with_unseen_blobs(self, txn: WriteTxn, rows: LoadRows) -> LoadRows:
+        limit = self._limit(txn)
+        tables = {
+            ref: with_unseen_blobs(each, self.blobs, limit=limit)
+            for ref, each in rows.tables.items()
+        }
+        return replace(rows, tables=tables)
 
     def _without_bad(self, staging: LoadStaging, findings: Findings) -> LoadStaging:
         """The load without its bad rows, which are written to their file."""
@@ -205,10 +220,15 @@ class LoadRun:
         """The rows as the schema in force sees them; they are read again only when it changed."""
         schema_hash = txn.line.schema.schema_hash
         if self._rows is None or self._read_for != schema_hash:
-            self._enter("intake")
+            self._rows = None
+            self._enter(_INTAKE)
             self.blobs = self.blobs.again()
             reading = RowReading(
-                catalog=txn.catalog, ids=self.graph.ids, blobs=self.blobs, limit=self._limit(txn)
+                catalog=txn.catalog,
+                ids=self.graph.ids,
+                blobs=self.blobs,
+                limit=self._limit(txn),
+                watch=self._watch,
             )
             content = self.request.content
             self._rows = (
@@ -218,6 +238,7 @@ class LoadRun:
             )
             self._read_for = schema_hash
             self._times.count(rows=self._rows.read, size_bytes=self.request.size_bytes)
+            self._watch(self._rows.read, self.request.size_bytes)
         return self._rows
 
     def _limit(self, txn: WriteTxn) -> int:
@@ -231,4 +252,18 @@ class LoadRun:
         """A stage begins, and the one before it ends."""
         self._times.enter(stage)
         self._times.count(rows=0 if self._rows is None else self._rows.read)
-        self.progress(stage)
+        if self._rows is None:
+            told = StageProgress(stage=stage, total_bytes=self.request.size_bytes)
+        else:
+            told = StageProgress(stage=stage, total_rows=self._rows.read)
+        self._tell(told)
+
+    def _watch(self, rows: int, size_bytes: int) -> None:
+        total_bytes = self.request.size_bytes
+        self._tell(
+            StageProgress(stage=_INTAKE, rows=rows, bytes=size_bytes, total_bytes=total_bytes)
+        )
+
+    def _tell(self, told: StageProgress) -> None:
+        if self.progress is not None:
+            self.progress(told)

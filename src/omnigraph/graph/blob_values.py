@@ -29,7 +29,7 @@ from omnigraph.limits import (
 from omnigraph.storage.blobs import STORED_BLOB
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from omnigraph.graph.arrays import Mask
     from omnigraph.graph.external_blobs import ExternalBlobs
@@ -135,6 +135,17 @@ class BlobBudget:
         if missing:
             self._external.probe(missing)
             self._probed.update(missing)
+
+    def unseen(self, uris: Iterable[str]) -> dict[str, str]:
+        """Which of these addresses of the write name nothing that can be seen, and why.
+
+        Raises:
+            ExternalBlobSource: a store does not answer.
+        """
+        asked = [uri for uri in dict.fromkeys(uris) if uri not in self._probed]
+        found = self._external.unseen(asked) if asked else {}
+        self._probed.update(uri for uri in asked if uri not in found)
+        return found
 
 
 def read_blobs(

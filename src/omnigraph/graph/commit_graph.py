@@ -79,11 +79,16 @@ class CommitFilter:
         return (
             (self.actor is None or commit.actor_id == self.actor or self._by_recovery(commit))
             and (self.kind is None or commit.kind == self.kind)
-            and (self.operation is None or commit.operation_id == self.operation)
+            and (self.operation is None or self.operation in _operations(commit))
         )
 
     def _by_recovery(self, commit: Commit) -> bool:
         return self.actor == RECOVERY_ACTOR and commit.recovered
+
+
+def _operations(commit: Commit) -> tuple[object, ...]:
+    """The operation of a commit, and that of the job which it belongs to, told when it began."""
+    return commit.operation_id, commit.stats.get("load", {}).get("job")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -107,26 +107,39 @@ class ExternalBlobs:
         Raises:
             ExternalBlobSource: the first that does not.
         """
-        with ThreadPoolExecutor(min(PROBES_AT_ONCE, max(len(uris), 1))) as pool:
-            for _ in pool.map(self._probe, uris):
-                continue
+        for uri, reason in self.unseen(uris).items():
+            raise _unseen(uri, reason)
 
-    def _probe(self, uri: str) -> int:
-        address = _parsed(uri)
+    def unseen(self, uris: Sequence[str]) -> dict[str, str]:
+        """Which of these addresses, all of them allowed, name nothing that can be seen, and why.
+
+        Raises:
+            ExternalBlobSource: a store does not answer, which says nothing about the address.
+        """
+        with ThreadPoolExecutor(min(PROBES_AT_ONCE, max(len(uris), 1))) as pool:
+            reasons = dict(zip(uris, pool.map(self._why_unseen, uris), strict=True))
+        return {uri: reason for uri, reason in reasons.items() if reason is not None}
+
+    def _why_unseen(self, uri: str) -> str | None:
         try:
-            match address.scheme:
-                case "file":
-                    return self.objects.file_size("/" + "/".join(address.segments))
-                case "s3":
-                    return self.objects.object_size(address.host, "/".join(address.segments))
-                case _:
-                    assert_never(address.scheme)
-        except ObjectMissing as error:
-            raise _unseen(uri, "there is no such object") from error
-        except StorageDenied as error:
-            raise _unseen(uri, "the store refuses the credentials") from error
+            self._look(_parsed(uri))
+        except ObjectMissing:
+            return "there is no such object"
+        except StorageDenied:
+            # So a store answers for what is not there, too, where nobody may list.
+            return "the store refuses the credentials"
         except OmnigraphError as error:
             raise _unseen(uri, error.message) from error
+        return None
+
+    def _look(self, address: ExternalAddress) -> int:
+        match address.scheme:
+            case "file":
+                return self.objects.file_size("/" + "/".join(address.segments))
+            case "s3":
+                return self.objects.object_size(address.host, "/".join(address.segments))
+            case _:
+                assert_never(address.scheme)
 
 
 def allow_external_blobs(bases: Sequence[str], settings: StorageSettings) -> ExternalBlobs:

@@ -12,6 +12,7 @@ from omnigraph.graph.blob_values import INLINE
 from omnigraph.graph.result_values import json_values
 from omnigraph.lang.catalog import EdgeType
 from omnigraph.lang.types import STRING
+from omnigraph.storage.blobs import STORED_BLOB
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -27,12 +28,16 @@ def _spelled(value: object) -> object:
     return str(value) if spell is None else spell()
 
 
+_STORED: Final = set(STORED_BLOB.names)
 _ENCODER: Final = msgspec.json.Encoder(enc_hook=_spelled)
 
 
 def given_line(item: NodeType | EdgeType, values: Mapping[str, object]) -> bytes:
     """The line of a row as it was given: Python values by column, whether or not they fit."""
-    data = {name: _without_bytes(value) for name, value in values.items()}
+    data = {
+        name: _without_bytes(_blob(value) if name in item.blob_properties else value)
+        for name, value in values.items()
+    }
     if not isinstance(item, EdgeType):
         return _ENCODER.encode({"type": item.name, "data": data})
     ends = {"from": data.pop("src", None), "to": data.pop("dst", None)}
@@ -44,7 +49,7 @@ def stored_lines(item: NodeType | EdgeType, rows: pa.Table) -> list[bytes]:
     columns: dict[str, list[Any]] = {}  # Any: JSON, or the parts of a blob
     for name in rows.column_names:
         if name in item.blob_properties:
-            columns[name] = [_blob(cell) for cell in rows[name].to_pylist()]
+            columns[name] = rows[name].to_pylist()
         else:
             kind = item.properties[name].type if name in item.properties else STRING
             columns[name] = list(json_values(rows[name], kind))
@@ -54,8 +59,9 @@ def stored_lines(item: NodeType | EdgeType, rows: pa.Table) -> list[bytes]:
     ]
 
 
-def _blob(cell: Mapping[str, Any] | bytes | None) -> object:
-    if cell is None or isinstance(cell, bytes):
+def _blob(cell: object) -> object:
+    """The bytes or the address, where a table has one of both."""
+    if not isinstance(cell, dict) or cell.keys() != _STORED:
         return cell
     return cell["data"] if cell["uri"] is None else cell["uri"]
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from omnigraph.errors import InvalidArgument, ReadSetChanged
 from omnigraph.graph.commit_graph import commit_of
@@ -27,6 +27,7 @@ from omnigraph.graph.index_report import (
 from omnigraph.graph.intent import SidecarKind
 from omnigraph.graph.leases import LeaseLost, branch_scope
 from omnigraph.graph.snapshot import Snapshot
+from omnigraph.graph.stage_progress import StageProgress
 from omnigraph.graph.tables import ref_of
 from omnigraph.graph.write_txn import PreparedWrite, WriteRequest
 from omnigraph.ids import BranchName, new_link_uuid
@@ -41,13 +42,11 @@ if TYPE_CHECKING:
 
     from omnigraph.graph.coordinator import GraphCoordinator
     from omnigraph.graph.rows import CommitRow, PinRow, TableRef
+    from omnigraph.graph.stage_progress import Progress
     from omnigraph.graph.write_txn import WriteTxn
     from omnigraph.storage.handles import Link, StagedWrite, TableHandle, TableLayout, WriteStamp
     from omnigraph.storage.indexes import IndexSpec
     from omnigraph.storage.maintenance import IndexWork
-
-Progress: TypeAlias = "Callable[[str, int, int], None]"
-"""Told the name of a stage, the tables that are done, and how many there are."""
 
 _Result = TypeVar("_Result")
 
@@ -229,7 +228,7 @@ class _Building:
         self._built |= self._each(
             "build", unbuilt, lambda ref: self._stage(txn, ref, bases[ref], missing[ref])
         )
-        self._progress("commit", 0, len(bases))
+        self._progress(StageProgress(stage="commit", total=len(bases)))
         return [self._of_attempt(txn, ref) for ref in bases]
 
     def _is_too_slow(self, ref: TableRef) -> bool:
@@ -283,13 +282,13 @@ class _Building:
         if not refs:
             return {}
         done: dict[TableRef, _Result] = {}
-        self._progress(stage, 0, len(refs))
+        self._progress(StageProgress(stage=stage, total=len(refs)))
         with ThreadPoolExecutor(self._graph.maintenance_concurrency, "indices") as pool:
             waiting = {pool.submit(act, ref): ref for ref in refs}
             try:
                 for future in as_completed(waiting):
                     done[waiting[future]] = future.result()
-                    self._progress(stage, len(done), len(refs))
+                    self._progress(StageProgress(stage=stage, done=len(done), total=len(refs)))
             except BaseException:
                 pool.shutdown(wait=False, cancel_futures=True)
                 raise
@@ -361,5 +360,5 @@ def _moved_on(member: str, actual: object) -> ReadSetChanged:
     )
 
 
-def _silent(stage: str, done: int, total: int) -> None:
+def _silent(told: StageProgress) -> None:
     """Nobody wants to know."""

@@ -119,18 +119,19 @@ class JobPin:
             self._thread.join()
             self._thread = None
             try:
-                if self._is_ours():
+                if not self._is_taken_over():
                     self._objects.delete(self._path)
             except OmnigraphError as error:
                 log.warning("a pin stays until it expires", extra={"why": error.message})
 
-    def _is_ours(self) -> bool:
-        """Whoever took this job over has its own pin here."""
+    def _is_taken_over(self) -> bool:
+        """Whether another process goes on with this job, and has its own pin here."""
         try:
             pin = decode(self._objects.get(self._path), self._path)
         except ObjectMissing:
             return False
-        return (pin["pid"], pin["pid_started"]) == (
+        return (pin["host"], pin["pid"], pin["pid_started"]) != (
+            self._process.host,
             self._process.pid,
             self._process.pid_started,
         )
@@ -139,7 +140,8 @@ class JobPin:
         while not self._ended.wait(self._ttl_ms / 1_000 / _RENEWALS_PER_LIFE):
             try:
                 with self._lock:
-                    self._write()
+                    if not self._is_taken_over():
+                        self._write()
             except OmnigraphError as error:
                 log.warning("a pin was not renewed", extra={"why": error.message})
 

@@ -47,12 +47,18 @@ class LineColumnReader:
         self._plain = PlainLines(catalog)
         self._worth_bytes = _WORTH_BYTES * (len(catalog.node_types) + len(catalog.edge_types))
         self._bytes = 0
+        self._bytes_done = 0
         self._lines = 0
 
     @property
     def lines(self) -> int:
         """How many lines were read."""
         return self._lines
+
+    @property
+    def bytes_done(self) -> int:
+        """How much of the text the records so far were made of."""
+        return min(self._bytes_done, self._bytes)
 
     @property
     def findings(self) -> Findings:
@@ -69,6 +75,7 @@ class LineColumnReader:
         """
         self._bytes += len(text)
         for piece in _pieces(text):
+            self._bytes_done += len(piece) + 1
             yield from self._plain_records(piece) or self._strict_records(piece)
 
     def _plain_records(self, piece: bytes) -> list[TypeColumns] | None:

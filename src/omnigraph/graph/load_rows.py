@@ -28,7 +28,7 @@ from omnigraph.lang.catalog import EdgeType, NodeType
 from omnigraph.limits import MAX_LOAD_ARROW_BYTES
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from omnigraph.graph.blob_values import BlobBudget
     from omnigraph.graph.rows import TableRef
@@ -60,6 +60,8 @@ class RowReading:
     blobs: BlobBudget
     limit: int = REPORTED_VIOLATIONS
     """How many violations are kept of each kind; the counts are exact beyond it."""
+    watch: Callable[[int, int], None] | None = None
+    """Told the rows and the bytes of text so far."""
 
     def read_lines(self, text: bytes) -> LoadRows:
         """NDJSON: one node or edge in each line.
@@ -71,6 +73,7 @@ class RowReading:
         reader = LineColumnReader(self.catalog, limit=self.limit)
         parts: dict[TableRef, list[FittedRows]] = defaultdict(list)
         sizes: dict[TableRef, int] = defaultdict(int)
+        rows = 0
         for records in reader.read(text):
             fitted = fit_json_rows(
                 records.item,
@@ -85,6 +88,9 @@ class RowReading:
             sizes[ref] += fitted.table.nbytes
             _require_bytes(records.item, sizes[ref])
             parts[ref].append(fitted)
+            rows += fitted.table.num_rows
+            if self.watch is not None:
+                self.watch(rows, reader.bytes_done)
         tables = {ref: _joined(each, self.limit) for ref, each in parts.items()}
         return LoadRows(tables=self._followed(tables), findings=reader.findings)
 

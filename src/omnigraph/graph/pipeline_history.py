@@ -36,6 +36,11 @@ class PipelineHistory:
         """What the newest run kept, by source."""
         return {} if self.last is None else dict(self.last.stats["pipeline"].get("cursors", {}))
 
+    @property
+    def sources(self) -> dict[str, str]:
+        """What the newest run kept of sources that it read as a whole: what they were."""
+        return {} if self.last is None else dict(self.last.stats["pipeline"].get("sources", {}))
+
 
 def find_load(line: ManifestLine, operation_id: str) -> Commit | None:
     """The commit of a load on Spark, by the operation that it told when it began."""

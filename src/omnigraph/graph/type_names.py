@@ -34,6 +34,14 @@ def find_type(catalog: Catalog, name: str) -> NodeType | EdgeType:
             type=name,
         )
     found = nodes.get(bare) or edges.get(bare)
+    if found is None and kind == "node" and bare in catalog.edge_types:
+        raise InvalidArgument(
+            f"{bare!r} is an edge type; name it with --edge, edge= or edge:{bare}", type=name
+        )
+    if found is None and kind == "edge" and bare in catalog.node_types:
+        raise InvalidArgument(
+            f"{bare!r} is a node type; name it with --type, type= or node:{bare}", type=name
+        )
     if found is None:
         near = nearest_names(bare, [*nodes, *edges])
         hint = f"; did you mean {', '.join(near)}?" if near else ""

@@ -54,7 +54,8 @@ class VectorFiller:
     """Vectors that may be null are filled too."""
     memory: VectorMemory | None = None
     """Asked before the embedder is; for writes whose parts may run more than once."""
-    _vectors: dict[tuple[str, str, str], Vector] = field(default_factory=dict)
+    _vectors: dict[tuple[str | None, int, str], Vector] = field(default_factory=dict)
+    """By recorded model, dimension and text: the schema may change while a write is prepared."""
     _embedder: CheckedEmbedder | None = None
 
     def vectors(self, item: NodeType, name: str, texts: Sequence[str]) -> list[Vector]:
@@ -64,22 +65,22 @@ class VectorFiller:
             EmbeddingUnavailable, EmbeddingInvalid, EmbeddingFailed: there are none.
             EmbeddingModelMismatch: the property belongs to another model.
         """
+        model, dimension = item.embeds[name].model, item.properties[name].type.vector_dim
+        if dimension is None:
+            raise InternalError(f"{item.name}.{name} is no vector")
         missing = [
-            each for each in dict.fromkeys(texts) if (item.name, name, each) not in self._vectors
+            each for each in dict.fromkeys(texts) if (model, dimension, each) not in self._vectors
         ]
         if missing:
             embedder = self._embedder = self._embedder or self.open_embedder()
-            require_model(embedder, item.embeds[name].model, f"{item.name}.{name}")
-            dimension = item.properties[name].type.vector_dim
-            if dimension is None:
-                raise InternalError(f"{item.name}.{name} is no vector")
+            require_model(embedder, model, f"{item.name}.{name}")
             for start in range(0, len(missing), _TEXTS_AT_ONCE):
                 chunk = missing[start : start + _TEXTS_AT_ONCE]
                 for text, vector in zip(
                     chunk, self._embedded(embedder, dimension, chunk), strict=True
                 ):
-                    self._vectors[item.name, name, text] = vector
-        return [self._vectors[item.name, name, text] for text in texts]
+                    self._vectors[model, dimension, text] = vector
+        return [self._vectors[model, dimension, text] for text in texts]
 
     def _embedded(
         self, embedder: CheckedEmbedder, dimension: int, texts: list[str]

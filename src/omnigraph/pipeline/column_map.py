@@ -84,6 +84,21 @@ class RowMapping:
     """The node types of the ends that are given by their keys."""
 
 
+def require_target(catalog: Catalog, spec: TargetSpec) -> None:
+    """Refuse what no source could give.
+
+    Raises:
+        InvalidArgument: there is no such type.
+        SourceError: there is no such property, or the key of an end has other parts.
+    """
+    item = find_type(catalog, spec.type)
+    _named(item, spec, ())
+    for end, given in spec.ends.items():
+        if isinstance(given, KeyParts) and isinstance(item, EdgeType):
+            node = catalog.node_types[item.from_type if end == "src" else item.to_type]
+            _require_key(item, node, end, given)
+
+
 def plan_mapping(catalog: Catalog, spec: TargetSpec, names: Sequence[str]) -> RowMapping:
     """The mapping for a source that has columns of these names.
 
@@ -98,7 +113,7 @@ def plan_mapping(catalog: Catalog, spec: TargetSpec, names: Sequence[str]) -> Ro
     for end, given in spec.ends.items():
         if isinstance(given, KeyParts) and isinstance(item, EdgeType):
             node = catalog.node_types[item.from_type if end == "src" else item.to_type]
-            _require_key(node, end, given)
+            _require_key(item, node, end, given)
             # No property has a colon in its name.
             key_parts[end] = {part: f"{end}:{part}" for part in node.key or ()}
             values |= {f"{end}:{part}": given.parts[part] for part in node.key or ()}
@@ -208,12 +223,13 @@ def _named(item: NodeType | EdgeType, spec: TargetSpec, names: Sequence[str]) ->
     return values
 
 
-def _require_key(node: NodeType, end: str, given: KeyParts) -> None:
+def _require_key(item: EdgeType, node: NodeType, end: str, given: KeyParts) -> None:
     if node.key is None or set(given.parts) != set(node.key):
         has = f"the key ({', '.join(node.key)})" if node.key else "no key: give its id"
         raise SourceError(
-            f"`{end}` is given by the key ({', '.join(given.parts)}) and {node.name} has {has}",
-            type=node.name,
+            f"`{end}` of {item.name} is given by the key ({', '.join(given.parts)}) and"
+            f" {node.name} has {has}",
+            type=item.name,
         )
 
 

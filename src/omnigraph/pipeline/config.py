@@ -20,7 +20,13 @@ from omnigraph.lang.source import Source, SourceUnreadable
 from omnigraph.lang.suggest import did_you_mean
 from omnigraph.limits import MAX_SOURCE_BYTES
 from omnigraph.pipeline.config_section import ConfigReader, whole_number
-from omnigraph.pipeline.config_values import DAY_US, is_column_type, parse_duration_us
+from omnigraph.pipeline.config_values import (
+    DAY_US,
+    is_column_type,
+    is_secret_option,
+    parse_duration_us,
+    without_secrets,
+)
 from omnigraph.pipeline.pipeline_spec import (
     Column,
     Cursor,
@@ -231,7 +237,7 @@ def _source(name: str, section: Section, mode: LoadMode) -> SourceSpec:
         options=options,
         schema=_schema(section),
         cursor=_cursor(section, mode),
-        definition=_definition(section.node, without="cursor.lag"),
+        definition=_definition(section, without="cursor.lag"),
     )
 
 
@@ -319,7 +325,7 @@ def _nodes(root: Section, sources: Mapping[str, SourceSpec]) -> Iterator[NodeMap
             columns=_columns(section),
             id=_optional_value(section, "id"),
             where=section.text("where"),
-            definition=_definition(section.node),
+            definition=_definition(section),
         )
 
 
@@ -335,7 +341,7 @@ def _edges(root: Section, sources: Mapping[str, SourceSpec]) -> Iterator[EdgeMap
                 columns=_columns(section),
                 id=_optional_value(section, "id"),
                 where=section.text("where"),
-                definition=_definition(section.node),
+                definition=_definition(section),
             )
 
 
@@ -430,21 +436,32 @@ def _check_fed(root: Section, spec: PipelineSpec) -> None:
             )
 
 
-def _definition(node: YamlNode, *, without: str = "") -> str:
-    """A mapping as it was written, in one spelling whatever the order of its keys."""
-    return json.dumps(_plain(node, "", without), sort_keys=True)
+def _definition(section: Section, *, without: str = "") -> str:
+    """A mapping with its variables filled in, in one spelling whatever the order of its keys.
+
+    How a database is reached says nothing about its rows, and a digest of a secret could be
+    guessed: those stay as they are written.
+    """
+    return json.dumps(_plain(section.node, "", without, section.reader.environ), sort_keys=True)
 
 
-def _plain(node: YamlNode, key: str, without: str) -> object:
+def _plain(node: YamlNode, key: str, without: str, environ: Mapping[str, str]) -> object:
     match node:
         case YamlScalar():
-            return node.text
+            return node.text if _is_connection(key) else without_secrets(node.text, environ)
         case YamlMap():
             below = (
                 (name, f"{key}.{name}".lstrip("."), value) for name, value in node.values.items()
             )
             return {
-                name: _plain(value, path, without) for name, path, value in below if path != without
+                name: _plain(value, path, without, environ)
+                for name, path, value in below
+                if path != without
             }
         case _:
-            return [_plain(item, key, without) for item in node.items]
+            return [_plain(item, key, without, environ) for item in node.items]
+
+
+def _is_connection(key: str) -> bool:
+    section, _, name = key.partition(".")
+    return section == "options" and (name.lower() in ("url", "user") or is_secret_option(name))

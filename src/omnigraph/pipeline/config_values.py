@@ -20,9 +20,11 @@ _SECRET_OPTION: Final = re.compile(
     r"|^key$"
 )
 _NOT_IN_NAMES: Final = re.compile(r"[^a-z0-9]")
-_URL_PASSWORD: Final = re.compile(r"://[^/\s@:]*:(?P<value>[^/\s@]+)@")
+_URL_PASSWORD: Final = re.compile(
+    r"(?:://[^/\s@:]*:|^jdbc:oracle:\w+:[^/\s@:]+/)(?P<value>[^/\s@]+)@"
+)
 _URL_PARAMETER: Final = re.compile(
-    r"[?&;](?P<name>[\w.-]+)\s*=(?P<value>[^&;\s]+)",
+    r"[?&;:](?P<name>[\w.-]+)\s*=(?P<value>[^&;\s]+)",
 )
 _DURATION: Final = re.compile(r"(?P<number>[0-9]{1,9})(?P<unit>ms|s|m|h|d)")
 _UNITS_US: Final = {
@@ -58,6 +60,16 @@ def fill_in(text: str, environ: Mapping[str, str]) -> str:
     return _REFERENCE.sub(lambda match: environ[match["name"]] if match["name"] else "$", text)
 
 
+def without_secrets(text: str, environ: Mapping[str, str]) -> str:
+    """The text with its variables filled in, but for the secrets of an address."""
+    if any(missing_variables(text, environ)):
+        return text
+    filled = fill_in(text, environ)
+    for secret in url_secrets(filled):
+        filled = filled.replace(secret, "")
+    return filled
+
+
 def is_secret_option(name: str) -> bool:
     """Whether an option with this name holds a password, a token or a key."""
     return _SECRET_OPTION.search(_NOT_IN_NAMES.sub("", name.lower())) is not None
@@ -65,7 +77,7 @@ def is_secret_option(name: str) -> bool:
 
 def url_secrets(text: str) -> list[str]:
     """The passwords, tokens and keys that an address carries."""
-    if "://" not in text and not text.startswith("jdbc:"):
+    if not _is_address(text):
         return []
     found = [match["value"] for match in _URL_PASSWORD.finditer(text)]
     return found + [
@@ -73,11 +85,15 @@ def url_secrets(text: str) -> list[str]:
     ]
 
 
+def _is_address(text: str) -> bool:
+    return "://" in text or text.startswith("jdbc:")
+
+
 def holds_url_secret(text: str) -> bool:
     """Whether an address in the text carries a password, token or key that is no variable."""
     marked = _REFERENCE.sub(lambda match: _ANY_VARIABLE if match["name"] else "$", text)
     passwords = [match["value"] for match in _URL_PASSWORD.finditer(marked)]
-    if "://" in marked:
+    if _is_address(marked):
         passwords += [
             match["value"]
             for match in _URL_PARAMETER.finditer(marked)

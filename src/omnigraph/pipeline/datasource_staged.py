@@ -54,6 +54,11 @@ class StagedFiles:
         """Forget who has the files: it is decided what became of them."""
         self.graph.storage.objects.delete(self._claim_path)
 
+    def forget_paid(self) -> None:
+        """Delete the vectors that tasks paid for, when they are committed."""
+        if self.plan.paid_folder is not None:
+            self.graph.storage.objects.delete_prefix(self.plan.paid_folder)
+
     def require_present(self) -> None:
         """Make sure that this process sees the data files of every task.
 
@@ -75,7 +80,7 @@ class StagedFiles:
 
     def delete(self) -> None:
         """Delete everything that the tasks told of; a deleted branch has taken it along."""
-        from omnigraph.pipeline.intake import staging_folder
+        from omnigraph.pipeline.staged_files import staging_folder
         from omnigraph.storage.signals import ObjectMissing
 
         objects = self.graph.storage.objects
@@ -120,6 +125,11 @@ class StagedFrame:
     def sources(self) -> int:
         """A frame is one."""
         return 1
+
+    @property
+    def size_bytes(self) -> None:
+        """Spark does not tell."""
+        return
 
     @property
     def marks(self) -> None:

@@ -114,12 +114,14 @@ class TableWriter(DataSourceArrowWriter):
             )
             with storing_with(settings.storage):
                 load.report()
-            # After a failure the claim stays for the abort that follows.
+            # After a failure the claim stays for the abort that follows, and vectors for the next
+            # write of such rows.
             try:
                 files.end_claim()
+                files.forget_paid()
             except OmnigraphError as error:
                 # The write has landed: this is only untidy.
-                log.warning("a claim stays", extra={"why": error.message})
+                log.warning("a claim or paid vectors stay", extra={"why": error.message})
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Delete what the tasks staged, unless a commit has taken it."""
@@ -184,7 +186,9 @@ def _intake_plan(graph: GraphCoordinator, txn: WriteTxn, mapping: RowMapping) ->
     from omnigraph.graph.external_blobs import DENY_ALL
     from omnigraph.graph.tables import ref_of
     from omnigraph.ids import new_operation_id
+    from omnigraph.pipeline.embed_targets import digest_of
     from omnigraph.pipeline.intake import IntakePlan
+    from omnigraph.pipeline.paid_vectors import PAID_FOLDER
     from omnigraph.pipeline.task_storage import TaskTable
 
     ref = ref_of(mapping.item)
@@ -201,6 +205,9 @@ def _intake_plan(graph: GraphCoordinator, txn: WriteTxn, mapping: RowMapping) ->
         is_rehearsal=False,
         block_bytes=settings.batch_bytes,
         sample=settings.max_violations,
+        # Nothing tells one frame from another, so all writes to a table share what was paid for.
+        paid_folder=f"{PAID_FOLDER}/frame-{digest_of(txn.branch_id, str(ref))}",
+        rows_per_file=settings.rows_per_file,
     )
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from omnigraph.errors import InternalError
-from omnigraph.pipeline.intake import staging_folder
+from omnigraph.pipeline.staged_files import staging_folder
 from omnigraph.pipeline.staged_tables import group_fragments
 from omnigraph.pipeline.task_storage import TaskTable
 from omnigraph.pipeline.tasks import frame_of_tasks, run_tasks

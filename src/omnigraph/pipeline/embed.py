@@ -1,26 +1,22 @@
 """Embedding on Spark: the `@embed` vectors of one type, filled and committed once.
 
-Tasks look at the texts of one snapshot, and each distinct text is embedded once. Then the rows that
-still hold such a text get its vector, in one commit of one process. When others were faster, rows
-are looked at again but no text is embedded: those that were written meanwhile are skipped and
-counted. Nothing is committed when there is nothing to fill.
+Tasks look at the texts of one snapshot, and each distinct text is embedded once. Then tasks write
+the rows that still hold such a text, with its vector, and one commit takes them. When others were
+faster, what they touched is looked at again but no text is embedded: rows that hold another text by
+then are skipped and counted. Nothing is committed when there is nothing to fill.
 """
 
 from __future__ import annotations
 
 import logging
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-import numpy as np
-import pyarrow as pa
-
 from omnigraph.embedding import checked, open_embedder
-from omnigraph.embedding.text_keys import text_keys
 from omnigraph.errors import OmnigraphError
-from omnigraph.graph.arrays import is_given, one_array, text_array
+from omnigraph.graph.arrays import one_array
 from omnigraph.graph.commit_graph import commit_of
 from omnigraph.graph.intent import SidecarKind
 from omnigraph.graph.job_pins import JobPin, living_pin
@@ -28,39 +24,45 @@ from omnigraph.graph.job_report import JobReport, TableReport
 from omnigraph.graph.snapshot import open_snapshot
 from omnigraph.graph.stage_times import StageTimes
 from omnigraph.graph.tables import key_of, ref_of
-from omnigraph.graph.vector_filling import with_vectors
 from omnigraph.graph.write_txn import PreparedWrite, WriteRequest
 from omnigraph.ids import BranchName, new_operation_id
-from omnigraph.pipeline.embed_room import DriverRoom
+from omnigraph.pipeline.embed_fill import FillTarget
 from omnigraph.pipeline.embed_targets import (
     EmbedMode,
     EmbedTarget,
     FragmentTexts,
+    any_wanted,
     digest_of,
     find_embedded,
     find_targets,
 )
-from omnigraph.pipeline.handshake import require_matching_executors
-from omnigraph.pipeline.paid_vectors import PAID_FOLDER
+from omnigraph.pipeline.filled_rows import RESOLVE, FilledRows, FillPlan
+from omnigraph.pipeline.handshake import require_executors_of
+from omnigraph.pipeline.paid_vectors import PAID_FOLDER, StoredPlaces
 from omnigraph.pipeline.progress import StageRunner
+from omnigraph.pipeline.staged_files import staging_folder
 from omnigraph.pipeline.staged_tables import group_fragments
-from omnigraph.pipeline.task_lanes import SparkLane
-from omnigraph.pipeline.task_storage import TaskTable, open_task_storage
+from omnigraph.pipeline.task_lanes import LocalLane, SparkLane
+from omnigraph.pipeline.task_storage import TaskTable, storing_with
 from omnigraph.pipeline.text_embedding import EMBED, EmbedPlace, Survey, TextEmbedding
-from omnigraph.storage.predicates import Or
+from omnigraph.settings import Engine, MergeStrategy
+from omnigraph.storage.predicates import And, In
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from omnigraph.embedding import CheckedEmbedder, Embedder
     from omnigraph.graph.coordinator import GraphCoordinator
-    from omnigraph.graph.rows import CommitRow
+    from omnigraph.graph.read_set import Keys
+    from omnigraph.graph.rows import CommitRow, TableRef
+    from omnigraph.graph.stage_progress import Progress
     from omnigraph.graph.write_txn import WriteTxn
-    from omnigraph.pipeline.paid_vectors import VectorReader
-    from omnigraph.pipeline.progress import Progress
     from omnigraph.pipeline.session import PipelineSession
+    from omnigraph.pipeline.task_lanes import TaskLane
     from omnigraph.settings import Settings
-    from omnigraph.storage.handles import TableHandle
+    from omnigraph.storage.handles import StagedWrite, TableHandle
+    from omnigraph.storage.predicates import Or, Predicate
+    from omnigraph.storage.table_storage import TableStorage
 
 log = logging.getLogger(__name__)
 
@@ -99,12 +101,12 @@ def require_embeddable(
 
 
 class EmbedJob:
-    """One run of the job."""
+    """One run of the job; without a session everything happens in this process."""
 
     def __init__(
         self,
         graph: GraphCoordinator,
-        session: PipelineSession,
+        session: PipelineSession | None,
         settings: Settings,
         options: EmbedOptions,
         *,
@@ -112,13 +114,16 @@ class EmbedJob:
         progress: Progress | None = None,
         shared_filesystem: bool = False,
     ) -> None:
-        session.require_access(graph.storage.location, shared_filesystem=shared_filesystem)
+        if session is not None:
+            session.require_access(graph.storage.location, shared_filesystem=shared_filesystem)
         self._graph = graph
         self._session = session
         self._settings = settings
         self._options = options
-        self._progress = progress
         self._runner = StageRunner(session, progress)
+        self._lane: TaskLane = LocalLane(teller=self._runner.teller)
+        if session is not None:
+            self._lane = SparkLane(session=session, runner=self._runner)
         self._times = StageTimes(graph.clock)
         self._run = new_operation_id(graph.ids)
         self._pin = JobPin(
@@ -135,6 +140,9 @@ class EmbedJob:
         self._targets: tuple[EmbedTarget, ...] = ()
         self._embeddings: dict[str, TextEmbedding] = {}
         self._embedded_for: str | None = None
+        self._plan: FillPlan | None = None
+        self._rows = FilledRows(graph.storage, self._lane, self._times)
+        self._is_handed_over = False
         self._table = TableReport(table="", read=0)
 
     def report(self) -> JobReport:
@@ -147,11 +155,20 @@ class EmbedJob:
             actor_id=options.actor_id,
             attempts=_ATTEMPTS,
         )
-        with self._pin, self._session.configured():
-            row = self._graph.protocol.run(request, self._prepare)
+        with self._running():
+            try:
+                row = self._graph.protocol.run(request, self._prepare)
+            except BaseException:
+                # Once they are handed over, a recovery may still commit them.
+                if not self._is_handed_over:
+                    self._remove_files()
+                raise
             self._times.enter(None)
-            if row is not None:
-                self._clear()
+            if row is None:
+                self._remove_files()
+            else:
+                self._remove_files(but=self._rows.taken)
+                self._forget_paid()
         return self._receipt(row)
 
     def rehearse(self) -> JobReport:
@@ -160,7 +177,7 @@ class EmbedJob:
         The stage `embed` has the number of texts that a run would pay for.
         """
         request = WriteRequest(kind=SidecarKind.EMBED, branch=self._options.branch)
-        with self._pin, self._session.configured():
+        with self._running():
             txn = self._graph.protocol.capture(request, self._graph.clock.now_us())
             unpaid = sum(
                 self._embeddings[target.name].unpaid(found) for target, found in self._survey(txn)
@@ -173,45 +190,88 @@ class EmbedJob:
             self._times.enter(None)
         return self._receipt(None, dry_run=True)
 
+    @contextmanager
+    def _running(self) -> Iterator[None]:
+        with ExitStack() as leaving:
+            leaving.callback(self._remove_staging)
+            leaving.enter_context(self._pin)
+            if self._session is not None:
+                leaving.enter_context(self._session.configured())
+            else:
+                leaving.enter_context(storing_with(self._settings.storage))
+                self._given = self._given or leaving.enter_context(self._open_embedder())
+            yield
+
     def _prepare(self, txn: WriteTxn) -> PreparedWrite:
+        self._is_handed_over = False
         if self._embedded_for != txn.line.schema.schema_hash:
             for target, found in self._survey(txn):
                 self._embeddings[target.name].pay(found)
+            self._plan = None
             self._embedded_for = txn.line.schema.schema_hash
-        self._enter("resolve")
+        self._enter(RESOLVE)
         item = find_embedded(txn.catalog, self._options.type)
-        ref = ref_of(item)
-        self._pin.hold([txn.readable(ref)])
-        rows, read = self._filled(txn)
-        changed = sum(each.num_rows for each in rows)
+        staged = self._filled(txn, ref_of(item))
+        read = 0 if staged is None else self._rows.read
+        changed = 0 if staged is None else self._rows.changed
         self._table = TableReport(
             table=key_of(item), read=read, changed=changed, unchanged=read - changed
         )
         self._times.count(rows=changed)
-        if not rows:
+        if staged is None or staged.is_noop:
             return PreparedWrite()
-        txn.read_set.ask_ids(ref, pa.chunked_array([each.column("id") for each in rows]))
-        staged = txn.store.stage_update(txn.writable(ref), rows, txn.stamp)
         self._enter("commit")
+        self._is_handed_over = True
         return PreparedWrite(staged=(staged,), stats={"embed": self._stats()})
+
+    def _filled(self, txn: WriteTxn, ref: TableRef) -> StagedWrite | None:
+        """The rows with the vectors of the texts that they hold now; `None` if none wants one."""
+        captured = txn.readable(ref)
+        wanted = self._wanted()
+        if not _has_rows(txn.store, captured, wanted):
+            return None
+        base = txn.writable(ref)
+        self._pin.hold([captured, base])
+        self._plan = self._plan or self._fill_plan()
+        self._rows.fill(self._plan, captured.pin, base)
+
+        def holds(ids: Keys) -> bool:
+            return _has_rows(txn.store, base, And((In("id", one_array(ids)), wanted)))
+
+        txn.read_set.ask_lookup(ref, "id", holds)
+        return self._rows.stage(txn.stamp)
+
+    def _fill_plan(self) -> FillPlan:
+        """What tasks need, with the places of all vectors in objects that they read."""
+        folder = staging_folder(self._run)
+        targets = []
+        for each in self._targets:
+            path = f"{folder}/places-{self._embedded_for}-{each.key}.arrow"
+            StoredPlaces.store(
+                self._graph.storage.objects, path, self._embeddings[each.name].places
+            )
+            targets.append(FillTarget(target=each, places=path))
+        return FillPlan(
+            root=str(self._graph.storage.location),
+            folder=folder,
+            targets=tuple(targets),
+            mode=self._options.mode,
+            batch_bytes=self._settings.pipeline.batch_bytes,
+        )
 
     def _survey(self, txn: WriteTxn) -> Iterator[tuple[EmbedTarget, Survey]]:
         """The texts of each target, at the captured pin."""
         self._enter("list")
         item = find_embedded(txn.catalog, self._options.type)
         with ExitStack() as leaving:
-            embedder = self._given or leaving.enter_context(
-                open_embedder(self._settings.embedding, self._graph.clock)
-            )
+            embedder = self._given or leaving.enter_context(self._open_embedder())
             self._targets = find_targets(item, self._options.property, embedder, txn.branch_id)
         root = str(self._graph.storage.location)
         handle = txn.readable(ref_of(item))
         self._pin.hold([handle])
-        self._room(txn, handle).require(self._wanted())
         groups = group_fragments(txn.store.fragments(handle))
-        if groups:
-            probe = partial(open_task_storage, root)
-            require_matching_executors(self._session, probe, runner=self._runner)
+        if groups and self._session is not None:
+            require_executors_of(root, self._session, self._runner)
         self._embeddings = {each.name: self._embedding(each) for each in self._targets}
         for target in self._targets:
             parts = [
@@ -227,9 +287,12 @@ class EmbedJob:
             ]
             yield target, self._embeddings[target.name].survey(parts)
 
+    def _open_embedder(self) -> CheckedEmbedder:
+        return open_embedder(self._settings.embedding, self._graph.clock)
+
     def _embedding(self, target: EmbedTarget) -> TextEmbedding:
         return TextEmbedding(
-            SparkLane(session=self._session, runner=self._runner),
+            self._lane,
             self._graph.storage.objects,
             EmbedPlace(
                 root=str(self._graph.storage.location),
@@ -242,67 +305,10 @@ class EmbedJob:
             given=self._given,
         )
 
-    def _filled(self, txn: WriteTxn) -> tuple[list[pa.RecordBatch], int]:
-        """Rows with the vectors of the texts that they hold now, and how many were looked at.
-
-        The rows are whole but for blobs, which stay as they are stored. All of them are held.
-
-        Raises:
-            ResourceLimit: they are too large for that, with their blobs.
-        """
-        item = find_embedded(txn.catalog, self._options.type)
-        handle = txn.readable(ref_of(item))
-        room = self._room(txn, handle)
-        readers = {name: each.reader for name, each in self._embeddings.items()}
-        filled: list[pa.RecordBatch] = []
-        read = 0
-        for batch in txn.store.scan(handle, columns=room.columns, predicate=self._wanted()):
-            read += batch.num_rows
-            rows = self._with_vectors(batch, readers)
-            if rows.num_rows:
-                room.take(rows)
-                filled.append(rows)
-        return filled, read
-
-    def _with_vectors(
-        self, batch: pa.RecordBatch, readers: dict[str, VectorReader]
-    ) -> pa.RecordBatch:
-        """The rows of a batch that get a vector, with it."""
-        rows = batch
-        is_filled = np.zeros(batch.num_rows, np.bool_)
-        for target in self._targets:
-            at, vectors = self._found(batch, target, readers[target.name])
-            if not len(at):
-                continue
-            is_filled[at] = True
-            position = rows.schema.get_field_index(target.name)
-            column = with_vectors(one_array(rows.column(position)), at, np.stack(vectors))
-            rows = rows.set_column(position, rows.schema.field(position), column)
-        return rows.filter(pa.array(is_filled))
-
-    # Any: numbers of rows, and vectors
-    def _found(
-        self, batch: pa.RecordBatch, target: EmbedTarget, reader: VectorReader
-    ) -> tuple[np.ndarray[Any, Any], list[Any]]:
-        texts = text_array(batch.column(target.source))
-        wanted = is_given(one_array(batch.column(target.source)))
-        if self._options.mode is EmbedMode.MISSING:
-            wanted = wanted & ~is_given(one_array(batch.column(target.name)))
-        at = np.flatnonzero(wanted)
-        held = [str(each) for each in texts.take(at).to_pylist()]
-        found = [
-            reader.find(key) for key in text_keys(target.model.name, target.model.dimension, held)
-        ]
-        kept = [place for place, vector in enumerate(found) if vector is not None]
-        return at[kept], [found[place] for place in kept]
-
-    def _room(self, txn: WriteTxn, handle: TableHandle) -> DriverRoom:
-        return DriverRoom(txn.store, handle, self._settings.pipeline.merge_driver_bytes)
-
     def _wanted(self) -> Or:
-        return Or(tuple(each.wanted(self._options.mode) for each in self._targets))
+        return any_wanted(self._targets, self._options.mode)
 
-    def _stats(self) -> dict[str, Any]:
+    def _stats(self) -> dict[str, Any]:  # Any: as JSON has it
         return {
             "mode": self._options.mode.value,
             "models": {each.name: each.model.name for each in self._targets},
@@ -317,14 +323,16 @@ class EmbedJob:
             warnings.append(
                 f"{what} written while texts were embedded and skipped; run embed again"
             )
+        has_executors = self._session is not None
+        strategy = MergeStrategy.DISTRIBUTED if has_executors else MergeStrategy.DRIVER
         return JobReport(
             operation_id=None if row is None else row.operation_id,
             job_key=digest_of(*(each.key for each in self._targets)),
             commit=None if row is None else commit_of(row),
             branch=self._options.branch,
             mode=self._options.mode.value,
-            engine="spark",
-            merge_strategy="driver",
+            engine=(Engine.SPARK if has_executors else Engine.LOCAL).value,
+            merge_strategy=strategy.value,
             dry_run=dry_run,
             actor_id=self._options.actor_id,
             tables=(self._table,),
@@ -334,14 +342,35 @@ class EmbedJob:
 
     def _enter(self, stage: str) -> None:
         self._times.enter(stage)
-        if self._progress is not None:
-            self._progress(stage, 0, 0)
+        self._runner.teller.enter(stage)
 
-    def _clear(self) -> None:
+    def _remove_files(self, but: frozenset[str] = frozenset()) -> None:
+        """Delete what tasks told of and no commit took; files of lost tasks are left to cleanup."""
+        with _untidy("files of an embedding job stay"):
+            for path in self._rows.written:
+                if path not in but:
+                    self._graph.storage.objects.delete_tree(path)
+
+    def _remove_staging(self) -> None:
+        with _untidy("staged files stay"):
+            self._graph.storage.objects.delete_prefix(staging_folder(self._run))
+
+    def _forget_paid(self) -> None:
         living = partial(living_pin, self._graph.storage.objects, self._graph.clock)
         for each in self._embeddings.values():
-            try:
+            with _untidy("paid vectors stay"):
                 each.remove(living)
-            except OmnigraphError as error:
-                # The job is decided already: its success may not be hidden.
-                log.warning("paid vectors stay", extra={"why": error.message})
+
+
+def _has_rows(store: TableStorage, handle: TableHandle, predicate: Predicate) -> bool:
+    found = store.scan(handle, columns=["id"], predicate=predicate, limit=1)
+    return any(batch.num_rows for batch in found)
+
+
+@contextmanager
+def _untidy(what: str) -> Iterator[None]:
+    """The job is decided already: neither its success nor its error may be hidden."""
+    try:
+        yield
+    except OmnigraphError as error:
+        log.warning(what, extra={"why": error.message})

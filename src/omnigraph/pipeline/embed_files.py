@@ -29,6 +29,7 @@ from omnigraph.pipeline.paid_vectors import VectorReader, is_paid_file
 from omnigraph.pipeline.progress import StageRunner
 from omnigraph.pipeline.session import open_session
 from omnigraph.pipeline.splits import cut
+from omnigraph.pipeline.stage_teller import Amount, StageTeller
 from omnigraph.pipeline.task_lanes import LocalLane, SparkLane
 from omnigraph.pipeline.task_storage import open_task_storage
 from omnigraph.pipeline.text_embedding import EmbedPlace, TextEmbedding
@@ -41,8 +42,8 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from omnigraph.embedding import CheckedEmbedder
+    from omnigraph.graph.stage_progress import Progress
     from omnigraph.pipeline.embed_lines import JudgedLine
-    from omnigraph.pipeline.progress import Progress
     from omnigraph.pipeline.task_lanes import TaskLane
     from omnigraph.settings import Settings
     from omnigraph.storage.input_files import InputFile
@@ -125,7 +126,8 @@ def embed_file(job: FileJob, settings: Settings, *, progress: Progress | None = 
     with _alone(job.output, folder):
         try:
             if engine is Engine.LOCAL:
-                return _Run(job, settings, file, folder, LocalLane(progress=progress)).report()
+                lane = LocalLane(teller=StageTeller(progress))
+                return _Run(job, settings, file, folder, lane).report()
             return _on_spark(job, settings, file, folder, progress)
         finally:
             _tidy(folder)
@@ -220,6 +222,7 @@ class _Run:
         self._lane = lane
         self._run = UlidSource(SystemClock()).next_ulid()
         self._embedding: TextEmbedding | None = None
+        self._size_bytes = file.size_bytes
         self._parts = [
             SplitTexts(
                 split=split,
@@ -285,7 +288,8 @@ class _Run:
             for number, (part, held) in enumerate(zip(self._parts, places, strict=True))
         ]
         counts = dict.fromkeys(_COUNTED, 0)
-        for result in self._lane.run("write", tasks, write_part, _WRITTEN):
+        work = Amount(size_bytes=self._size_bytes)
+        for result in self._lane.run("write", tasks, write_part, _WRITTEN, work=work):
             (batch,) = result.batches
             for name in _COUNTED:
                 counts[name] += int(batch.column(name)[0].as_py())

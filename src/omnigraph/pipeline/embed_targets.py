@@ -15,10 +15,10 @@ from omnigraph.lang.catalog import NodeType
 from omnigraph.lang.suggest import did_you_mean
 from omnigraph.pipeline.embed_tasks import TextModel
 from omnigraph.pipeline.task_storage import TaskTable, open_task_storage, open_task_table
-from omnigraph.storage.predicates import And, IsNull, Not
+from omnigraph.storage.predicates import And, IsNull, Not, Or
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from omnigraph.embedding import Embedder
     from omnigraph.ids import BranchId
@@ -93,6 +93,11 @@ class FragmentTexts:
             ids, texts = batch.column("id").to_pylist(), batch.column(self.source).to_pylist()
             for row_id, text in zip(ids, texts, strict=True):
                 yield f"{self.type_name} {row_id!r}", str(text)
+
+
+def any_wanted(targets: Iterable[EmbedTarget], mode: EmbedMode) -> Or:
+    """Which rows get a vector of one of these properties."""
+    return Or(tuple(each.wanted(mode) for each in targets))
 
 
 def find_embedded(catalog: Catalog, name: str) -> NodeType:

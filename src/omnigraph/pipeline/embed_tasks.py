@@ -24,7 +24,7 @@ from omnigraph.errors import (
     OmnigraphError,
     Retry,
 )
-from omnigraph.pipeline.paid_vectors import PaidVectors
+from omnigraph.pipeline.paid_vectors import PaidVectors, places_batch
 from omnigraph.pipeline.task_storage import open_task_storage
 from omnigraph.settings import load_process_settings
 
@@ -42,15 +42,8 @@ _SURVEYED: Final[Mapping[str, pa.DataType]] = {
     "tokens": pa.int64(),
     "rows": pa.int64(),
 }
-_PAID: Final[Mapping[str, pa.DataType]] = {
-    "key": pa.binary(KEY_BYTES),
-    # The name of a file is longer than the rest, and many texts share it.
-    "file": pa.dictionary(pa.int32(), pa.string()),
-}
 SURVEYED: Final = pa.schema(_SURVEYED)
 """The distinct texts of a part, in the order in which they first occur."""
-PAID: Final = pa.schema(_PAID)
-"""The texts that a task was to pay for, and where their vectors are."""
 MOST_TEXTS: Final = 250_000
 """Texts of one paying task: what it returns fits even when each lies in a file of its own."""
 
@@ -158,19 +151,7 @@ def pay(task: PayTask, *, given: CheckedEmbedder | None = None) -> Iterator[pa.R
                 raise
             path = kept.keep([key for key, _, _ in request], vectors)
             known.update((key, path) for key, _, _ in request)
-    yield _paid(known)
-
-
-def _paid(known: Mapping[bytes, str]) -> pa.RecordBatch:
-    files = {path: number for number, path in enumerate(dict.fromkeys(known.values()))}
-    numbers = pa.array([files[path] for path in known.values()], pa.int32())
-    return pa.record_batch(
-        [
-            pa.array(list(known), pa.binary(KEY_BYTES)),
-            pa.DictionaryArray.from_arrays(numbers, pa.array(list(files), pa.string())),
-        ],
-        schema=PAID,
-    )
+    yield places_batch(known)
 
 
 def _keyed(part: TextPart, model: TextModel) -> Iterator[tuple[bytes, str, str]]:

@@ -12,7 +12,6 @@ import json
 import logging
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from omnigraph.errors import InternalError, InvalidArgument, OmnigraphError
@@ -33,11 +32,12 @@ from omnigraph.pipeline.export_tasks import (
     sort_rows,
     write_file,
 )
-from omnigraph.pipeline.handshake import require_matching_executors
+from omnigraph.pipeline.handshake import require_executors_of
 from omnigraph.pipeline.progress import StageRunner
 from omnigraph.pipeline.sorted_runs import BLOCKS, cut_ranges, read_runs
+from omnigraph.pipeline.stage_teller import NOTHING_KNOWN, Amount
 from omnigraph.pipeline.staged_tables import group_fragments
-from omnigraph.pipeline.task_storage import TaskTable, open_task_storage
+from omnigraph.pipeline.task_storage import TaskTable
 from omnigraph.pipeline.tasks import run_tasks
 from omnigraph.storage.output_files import TEMPORARY, OutputFolder, find_output
 
@@ -47,8 +47,8 @@ if TYPE_CHECKING:
 
     from omnigraph.graph.coordinator import GraphCoordinator
     from omnigraph.graph.snapshot import Snapshot
+    from omnigraph.graph.stage_progress import Progress
     from omnigraph.lang.catalog import EdgeType, NodeType
-    from omnigraph.pipeline.progress import Progress
     from omnigraph.pipeline.session import PipelineSession
     from omnigraph.pipeline.sorted_runs import Run
     from omnigraph.pipeline.tasks import TaskResult
@@ -195,14 +195,15 @@ class SparkExport:
         with ExitStack() as leaving:
             leaving.enter_context(self._pin)
             leaving.enter_context(self._session.configured())
-            self._times.enter("list")
+            self._enter("list")
             if self._graph.mode is OpenMode.READ_WRITE:
                 self._pin.hold(self._plan.snapshot.handle(item) for item in self._plan.types)
             self._folder.claim(self._operation_id)
             try:
                 files = self._run()
-            except BaseException:
-                self._try_to_remove()
+            except BaseException as error:
+                if self._try_to_remove():
+                    error.add_note(f"what was written to {self._folder.location} was removed")
                 raise
             self._times.enter(None)
         counts = _rows_by_table(files)
@@ -220,12 +221,11 @@ class SparkExport:
         )
 
     def _run(self) -> list[ExportedFile]:
-        probe = partial(open_task_storage, str(self._graph.storage.location))
-        require_matching_executors(self._session, probe, runner=self._runner)
+        require_executors_of(str(self._graph.storage.location), self._session, self._runner)
         tables = [self._table(item) for item in self._plan.types]
         runs = self._sort([each for each in tables if not self._is_whole(each)])
         files = self._write(tables, runs)
-        self._times.enter("publish")
+        self._enter("publish", Amount(rows=sum(each.rows for each in files)))
         _require_all_rows(tables, files)
         self._moved = [each.path for each in files]
         self._folder.move([(self._temporary(name), name) for name in self._moved])
@@ -270,8 +270,11 @@ class SparkExport:
         runs: dict[str, list[Run]] = {}
         if not tasks:
             return runs
-        self._times.enter("sort")
-        found = run_tasks(self._session, "sort", tasks, sort_rows, BLOCKS, runner=self._runner)
+        work = _rows_of(tables)
+        self._enter("sort", work)
+        found = run_tasks(
+            self._session, "sort", tasks, sort_rows, BLOCKS, runner=self._runner, work=work
+        )
         self._count(found)
         for task, result in zip(tasks, found, strict=True):
             runs.setdefault(task.table.key, []).extend(read_runs(result.batches))
@@ -281,7 +284,8 @@ class SparkExport:
         self, tables: Sequence[ExportedTable], runs: Mapping[str, list[Run]]
     ) -> list[ExportedFile]:
         """Every file, below the temporary folder, in the order of the manifest."""
-        self._times.enter("write")
+        work = _rows_of(tables)
+        self._enter("write", work)
         form, names, tasks = self._plan.form, list[str](), list[WriteTask]()
         for table in tables:
             found = runs.get(table.key)
@@ -290,7 +294,9 @@ class SparkExport:
                 name = f"{table.file_stem}-{number:05d}.{form.value}"
                 names.append(name)
                 tasks.append(WriteTask(table=table, form=form, path=self._temporary(name), ids=ids))
-        results = run_tasks(self._session, "write", tasks, write_file, FILES, runner=self._runner)
+        results = run_tasks(
+            self._session, "write", tasks, write_file, FILES, runner=self._runner, work=work
+        )
         self._count(results)
         files = []
         for name, task, result in zip(names, tasks, results, strict=True):
@@ -301,6 +307,10 @@ class SparkExport:
             size_bytes=sum(each.size_bytes for each in files),
         )
         return files
+
+    def _enter(self, stage: str, work: Amount = NOTHING_KNOWN) -> None:
+        self._times.enter(stage)
+        self._runner.teller.enter(stage, work)
 
     def _count(self, results: Sequence[TaskResult]) -> None:
         self._times.count(tasks=len(results), retries=sum(each.attempt - 1 for each in results))
@@ -331,7 +341,7 @@ class SparkExport:
             # The export is complete: what is left beside it is no part of it.
             log.warning("temporary files stay", extra={"why": error.message})
 
-    def _try_to_remove(self) -> None:
+    def _try_to_remove(self) -> bool:
         try:
             # The manifest first: without it nothing of the rest is an export.
             self._folder.remove([MANIFEST, *self._moved])
@@ -339,6 +349,12 @@ class SparkExport:
         except OmnigraphError as error:
             # The error under way says more.
             log.warning("files of an export stay", extra={"why": error.message})
+            return False
+        return True
+
+
+def _rows_of(tables: Sequence[ExportedTable]) -> Amount:
+    return Amount(rows=sum(each.rows for each in tables))
 
 
 def _rows_by_table(files: Sequence[ExportedFile]) -> dict[str, int]:

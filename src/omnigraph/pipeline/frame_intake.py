@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,7 +12,8 @@ from omnigraph.graph.blob_values import BlobBudget
 from omnigraph.graph.given_records import given_line
 from omnigraph.pipeline.column_map import RowMapping, rows_of
 from omnigraph.pipeline.derived_ids import DerivedIds
-from omnigraph.pipeline.intake import RowStager, intake_batch
+from omnigraph.pipeline.file_rows import RunCounter
+from omnigraph.pipeline.intake import RowStager, intake_batch, look_for_blobs
 from omnigraph.pipeline.pipeline_spec import Column
 from omnigraph.settings import load_process_settings
 
@@ -40,16 +41,16 @@ class FrameIntake:
         self, partition: int, batches: Iterable[pa.RecordBatch]
     ) -> Iterator[pa.RecordBatch]:
         """Stage a partition; one row with its result."""
-        yield intake_batch(
-            stage_batches(
-                self.plan,
-                self.mapping,
-                batches,
-                ordinal=self.first + partition,
-                source=self.source,
-                start=partition,
-            )
+        counter = RunCounter()
+        result = stage_batches(
+            self.plan,
+            self.mapping,
+            counter.without_origin(batches),
+            ordinal=self.first + partition,
+            source=self.source,
+            start=partition,
         )
+        yield intake_batch(replace(result, runs=counter.runs))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,7 +102,7 @@ def stage_batches(
             lines=pa.array(numbers),
             blobs=blobs,
         )
-        blobs.probe()
+        fitted = look_for_blobs(plan, fitted, blobs)
         raw = BatchRows(mapping, batch, fitted.table, first=count + 1)
         stager.take(fitted, numbers, raw, has_given_ids="id" in mapping.values)
         count += batch.num_rows

@@ -1,7 +1,8 @@
 """Frames of tabular sources: read by Spark, projected to the columns of a type.
 
 Expressions are Spark SQL, parsed by Spark; they never reach Lance. What Spark says about a source
-that it cannot read becomes a `SourceError`, without the secrets of its options.
+that it cannot read becomes a `SourceError`, without the secrets of its options. A file that Spark
+would leave out without a word is refused before.
 """
 
 from __future__ import annotations
@@ -10,17 +11,19 @@ import re
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
-from omnigraph.errors import PipelineTaskError, SourceError
+from omnigraph.errors import PipelineTaskError, SourceError, SparkUnavailable
+from omnigraph.pipeline.file_rows import ORIGIN
 from omnigraph.pipeline.pipeline_spec import Column, SourceFormat
-from omnigraph.pipeline.spark_errors import is_session_lost, translate_spark_error
+from omnigraph.pipeline.spark_errors import find_reason, is_session_lost, translate_spark_error
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     import pyarrow as pa
     from pyspark.sql import Column as SparkColumn
     from pyspark.sql import DataFrame
 
+    from omnigraph.errors import OmnigraphError
     from omnigraph.pipeline.column_map import RowMapping
     from omnigraph.pipeline.pipeline_spec import SourceSpec, Value
     from omnigraph.pipeline.session import PipelineSession
@@ -29,15 +32,21 @@ if TYPE_CHECKING:
 _DEFAULTS: Final[Mapping[SourceFormat, Mapping[str, str]]] = {
     # A row that cannot be read fails the job; none is left out or half read.
     # Without all its columns a broken row of CSV looks like a whole one.
+    # A quote inside quotes is doubled, as everybody but Spark writes it.
     SourceFormat.CSV: {
         "header": "true",
+        "escape": '"',
         "mode": "FAILFAST",
         "enforceSchema": "false",
         "columnPruning": "false",
     },
     SourceFormat.JSON: {"mode": "FAILFAST"},
 }
-_CONDITION: Final = re.compile(r"\[[A-Z][A-Z0-9_.]+\]")
+_NO_BUCKETS: Final = "org.apache.hadoop.fs.s3a.S3AFileSystem"
+_BUCKET_CLASSES: Final = "spark.jars.packages=org.apache.hadoop:hadoop-aws"
+_LEFT_OUT: Final = re.compile(r"\.|_[^=]*$|.*\._COPYING_$", re.DOTALL)
+"""Names of files that Spark leaves out wherever it meets them."""
+_PATTERN: Final = re.compile(r"[{}\[\]*?\\]")
 _LONGEST: Final = 600
 _HIDDEN: Final = "***"
 
@@ -58,23 +67,56 @@ def read_frame(
     if source.format is SourceFormat.JDBC:
         return reader.load()
     if files:
-        # Spark would look for patterns again, and read them in its own way.
-        return reader.option("__globPaths__", "false").load([_address(each) for each in files])
+        _require_readable(source.name, files)
+        return reader.load(addresses_of(source, files))
     return reader.load(source.path or "")
 
 
+def addresses_of(source: SourceSpec, files: Sequence[InputFile]) -> list[str]:
+    """What Spark is to read, as its file systems name it."""
+    return [_address(each) for each in files] or [source.path or ""]
+
+
+def has_only_empty_files(source: SourceSpec, files: Sequence[InputFile]) -> bool:
+    """Whether there is no row, and nothing that tells of columns."""
+    is_text = source.format in (SourceFormat.CSV, SourceFormat.JSON)
+    return is_text and bool(files) and not any(each.size_bytes for each in files)
+
+
+def _require_readable(name: str, files: Sequence[InputFile]) -> None:
+    for each in files:
+        last = each.uri.rpartition("/")[2]
+        if _LEFT_OUT.match(last):
+            raise SourceError(
+                f"Spark leaves out {each.uri}, because of its name: rename it, so that it neither"
+                " begins with a dot or an underscore nor ends in ._COPYING_",
+                source=name,
+                path=each.uri,
+            )
+        if ":" in last and not each.uri.startswith("s3://"):
+            raise SourceError(
+                f"Spark cannot read {each.uri}, because its name has a colon: rename it",
+                source=name,
+                path=each.uri,
+            )
+
+
 def _address(file: InputFile) -> str:
-    """The file as Spark's file systems name it."""
-    return f"s3a://{file.uri[5:]}" if file.uri.startswith("s3://") else f"file://{file.uri}"
+    """The file as Spark's file systems name it; no character of it is one of a pattern."""
+    # Spark's own option for this reads several files more than once when one has such a name.
+    name = _PATTERN.sub(r"\\\g<0>", file.uri)
+    return f"s3a://{name[5:]}" if name.startswith("s3://") else f"file://{name}"
 
 
 def project(frame: DataFrame, mapping: RowMapping) -> DataFrame:
-    """The values of a mapping, by their names."""
+    """The values of a mapping, by their names; where rows come from is kept."""
     from pyspark.sql import functions as f
 
     if mapping.where is not None:
         frame = frame.where(f.expr(mapping.where))
-    return frame.select(*(_value(value).alias(name) for name, value in mapping.values.items()))
+    kept = [f.col(quoted(name)) for name in ORIGIN if name in frame.columns]
+    values = [_value(value).alias(name) for name, value in mapping.values.items()]
+    return frame.select(*values, *kept)
 
 
 def frame_types(frame: DataFrame) -> dict[str, pa.DataType]:
@@ -115,24 +157,45 @@ def reading_errors(name: str, secrets: Sequence[str] = ()) -> Iterator[None]:
     """Errors of Spark while the rows of a source are read, as errors of the source.
 
     Raises:
-        SourceError: a row or an expression could not be evaluated.
+        SourceError: a row or an expression could not be evaluated, or a file not be read.
         PipelineTaskError: the tasks failed for another reason.
+        SparkUnavailable: the session is lost.
     """
     try:
         yield
     except PipelineTaskError as error:
         cause = error.details.get("cause")
-        text = str(cause.get("message")) if isinstance(cause, dict) else ""
-        if isinstance(cause, dict) and cause.get("error") == "spark" and _CONDITION.search(text):
-            raise SourceError(
-                f"source {name!r} cannot be read: {_shown(text, secrets)}; nothing was committed",
-                source=name,
+        if not isinstance(cause, dict):
+            raise
+        text, known = str(cause.get("message")), cause.get("details")
+        known = known if isinstance(known, dict) else {}
+        is_of_source = cause.get("error") == "spark" and bool(known)
+        if is_of_source or any(secret in error.message for secret in secrets):
+            path = known.get("path")
+            raise _unreadable(
+                name,
+                text,
+                secrets,
+                path=path if isinstance(path, str) else None,
+                end="; nothing was committed",
             ) from None
-        if any(secret in error.message for secret in secrets):
-            raise SourceError(
-                f"source {name!r} cannot be read: {_shown(text, secrets)}; nothing was committed",
-                source=name,
-            ) from None
+        raise
+    except SparkUnavailable as error:
+        raise _without(error, secrets) from None
+
+
+@contextmanager
+def changes_told(require_same: Callable[[], None] | None) -> Iterator[None]:
+    """A source that fails because its files changed meanwhile is told as that.
+
+    Raises:
+        InputChanged: a file is not what it was when it was found.
+    """
+    try:
+        yield
+    except (SourceError, PipelineTaskError):
+        if require_same is not None:
+            require_same()
         raise
 
 
@@ -144,24 +207,36 @@ def _value(value: Value) -> SparkColumn:
 
 def _told(name: str, error: Exception, secrets: Sequence[str]) -> Exception:
     if is_session_lost(error):
-        return translate_spark_error(error, stage="list")
+        return _without(translate_spark_error(error, stage="list"), secrets)
+    if _NO_BUCKETS in str(error):
+        return SourceError(
+            f"source {name!r} cannot be read: this Spark has no classes for s3:// addresses; give"
+            f" them with --spark-conf {_BUCKET_CLASSES}:VERSION, of the version of its Hadoop, or"
+            " bring Parquet whose columns are taken as they are, or lines of the graph format,"
+            " which need none",
+            source=name,
+            missing=_NO_BUCKETS,
+        )
+    reason = find_reason(str(error))
+    return _unreadable(name, reason.text, secrets, path=reason.path)
+
+
+def _unreadable(
+    name: str, text: str, secrets: Sequence[str], *, path: str | None, end: str = ""
+) -> SourceError:
+    where = {} if path is None else {"path": path}
+    inside = f"{path}: " if path is not None and path != name else ""
     return SourceError(
-        f"source {name!r} cannot be read: {_shown(_first_words(str(error)), secrets)}", source=name
+        f"source {name!r} cannot be read: {inside}{_shown(text, secrets)}{end}",
+        source=name,
+        **where,
     )
 
 
-def _first_words(text: str) -> str:
-    """What Spark says, without the plan and the stack that follow."""
-    lines = [line.strip() for line in text.splitlines()]
-    stop = next(
-        (
-            at
-            for at, line in enumerate(lines)
-            if at and (not line or line.startswith(("at ", "'", "+-", "JVM stacktrace", "== ")))
-        ),
-        len(lines),
-    )
-    return " ".join(line for line in lines[:stop] if line)
+def _without(error: OmnigraphError, secrets: Sequence[str]) -> OmnigraphError:
+    if not any(secret in error.message for secret in secrets):
+        return error
+    return type(error)(_shown(error.message, secrets), **error.details)
 
 
 def _shown(text: str, secrets: Sequence[str]) -> str:

@@ -9,11 +9,13 @@ from __future__ import annotations
 import json
 import platform
 from dataclasses import asdict, dataclass
+from functools import partial
 from importlib import metadata
 from typing import TYPE_CHECKING, Final
 
 from omnigraph.errors import ExecutorMismatch, PipelineTaskError
 from omnigraph.pipeline.progress import StageRunner
+from omnigraph.pipeline.task_storage import prove_access
 from omnigraph.pipeline.tasks import pickled
 
 if TYPE_CHECKING:
@@ -45,6 +47,15 @@ def versions_here() -> Versions:
         pylance=metadata.version("pylance"),
         pyarrow=metadata.version("pyarrow"),
     )
+
+
+def require_executors_of(root: str, session: PipelineSession, runner: StageRunner) -> None:
+    """Have an executor tell its versions and read the graph, before a job writes any file.
+
+    Raises:
+        ExecutorMismatch: as `require_matching_executors` says.
+    """
+    require_matching_executors(session, partial(prove_access, root), runner=runner)
 
 
 def require_matching_executors(

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Final
 
 from omnigraph.lang.catalog import EdgeType
 from omnigraph.pipeline.intake import INTAKE_RESULT, read_intake
-from omnigraph.pipeline.job_inputs import LineInput, Where
+from omnigraph.pipeline.job_inputs import FrameInput, LineInput, Where
 from omnigraph.pipeline.key_columns import LINE_BITS
 from omnigraph.pipeline.restage import RestageTask, read_restaged, restage
+from omnigraph.pipeline.stage_teller import Amount
 from omnigraph.pipeline.tasks import run_tasks
 
 if TYPE_CHECKING:
@@ -51,10 +52,22 @@ class InputIntake:
     _whole: list[IntakeResult] | None = None
     """The results before bad rows were left out."""
 
+    @property
+    def size_bytes(self) -> int | None:
+        """The inputs as they are stored; `None` when it is not known of all."""
+        sizes = [each.size_bytes for each in self.inputs]
+        known = [size for size in sizes if size is not None]
+        return sum(known) if len(known) == len(sizes) else None
+
+    @property
+    def rows(self) -> int:
+        """How many rows the input has for all tables."""
+        return sum(table.read for each in self.results for table in each.tables.values())
+
     def run(self, plan: IntakePlan) -> None:
         """Take everything in."""
         self.results, self.begins, self._whole = [], [], None
-        source = 0
+        source = size_bytes = 0
         for each in self.inputs:
             where = Where(source=source, first=len(self.results))
             self.begins.append(where)
@@ -71,6 +84,8 @@ class InputIntake:
             self.written += [
                 (ref, table.pieces) for result in results for ref, table in result.tables.items()
             ]
+            size_bytes += each.size_bytes or 0
+            self.runner.teller.reach(Amount(rows=self.rows, size_bytes=size_bytes or None))
 
     def adopt(self, results: Sequence[IntakeResult], begins: Sequence[Where]) -> None:
         """Take what an earlier run of the same inputs staged."""
@@ -78,6 +93,23 @@ class InputIntake:
         self.written += [
             (ref, table.pieces) for result in results for ref, table in result.tables.items()
         ]
+
+    def rows_read(self, ref: TableRef) -> int:
+        """How many rows the input has for a table."""
+        return sum(each.tables[ref].read for each in self.results if ref in each.tables)
+
+    def rows_staged(self, ref: TableRef) -> int:
+        """How many of them were not left out."""
+        return sum(each.tables[ref].staged for each in self.results if ref in each.tables)
+
+    def given_ids(self) -> frozenset[TableRef]:
+        """Tables of which some row brings its id."""
+        return frozenset(
+            ref
+            for result in self.results
+            for ref, table in result.tables.items()
+            if table.has_given_ids
+        )
 
     def follow_respelled(self, plan: IntakePlan, tables: Mapping[TableRef, StagedTable]) -> bool:
         """Give edges the canonical ids of nodes that any part spelled anew; whether any was."""
@@ -172,9 +204,13 @@ class InputIntake:
     def position(self, ordinal: int, line: int) -> Position:
         """Where a line of a part stands."""
         at = self._input_at(ordinal)
-        first = self.begins[at].first
-        lines = [each.lines for each in self.results[first:]]
-        return self.inputs[at].position(ordinal - first, line, lines)
+        given, first = self.inputs[at], self.begins[at].first
+        parts = self.results[first : self.begins[at + 1].first if self.begins[at + 1 :] else None]
+        if isinstance(given, FrameInput):
+            found = given.position_in_file(ordinal - first, line, [each.runs for each in parts])
+            if found is not None:
+                return found
+        return given.position(ordinal - first, line, [each.lines for each in parts])
 
     def _input_at(self, ordinal: int) -> int:
         """Which input a part belongs to; one without parts begins where the next one does."""

@@ -24,6 +24,7 @@ from omnigraph.errors import InternalError
 from omnigraph.graph.arrays import one_array
 from omnigraph.graph.blob_values import joined
 from omnigraph.graph.tables import ref_of
+from omnigraph.graph.unseen_blobs import with_unseen_blobs
 from omnigraph.graph.validation import Findings, check_rows, gather
 from omnigraph.graph.vector_filling import VectorFiller, without_missing_vectors
 from omnigraph.ids import UlidSource
@@ -32,16 +33,19 @@ from omnigraph.pipeline.arrow_batches import to_ipc
 from omnigraph.pipeline.key_columns import PLACE, stored_names
 from omnigraph.pipeline.paid_vectors import PaidVectors
 from omnigraph.pipeline.part_rejects import KeptRejects, PartRejects
+from omnigraph.pipeline.staged_files import staging_folder, write_noted
 from omnigraph.pipeline.task_storage import TaskTable, open_task_storage, open_task_table
 from omnigraph.settings import load_process_settings
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from omnigraph.graph.blob_values import BlobBudget
     from omnigraph.graph.external_blobs import ExternalBlobs
     from omnigraph.graph.rows import TableRef
     from omnigraph.graph.validation import FittedRows, Violation
     from omnigraph.lang.catalog import Catalog, EdgeType
+    from omnigraph.pipeline.file_rows import RowRun
     from omnigraph.pipeline.part_rejects import RawRow
     from omnigraph.storage.graph_storage import GraphStorage
     from omnigraph.storage.pieces import Pieces
@@ -50,6 +54,9 @@ INTAKE_RESULT: Final = pa.schema([pa.field("result", pa.binary(), nullable=False
 Numbers: TypeAlias = npt.NDArray[np.int64]
 
 _FLUSH_BYTES: Final = 64 << 20
+"""Rows of one table that wait to be written."""
+_HELD_BYTES: Final = 256 << 20
+"""Rows of all tables: a part may hold rows of any number of types."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,6 +77,8 @@ class IntakePlan:
     block_bytes: int
     sample: int
     """How many violations a task reports."""
+    rows_per_file: int
+    """How many rows a data file may have."""
     paid_folder: str | None = None
     """Where vectors are kept that an embedder gave, so that nothing is paid for twice."""
     keeps_rejects: int | None = None
@@ -111,6 +120,20 @@ class IntakeResult:
     """Lines that are neither blank nor records."""
     rejects: KeptRejects = field(default_factory=KeptRejects)
     """The rows that break a rule by themselves."""
+    runs: tuple[RowRun, ...] = ()
+    """Of which files the rows are, where Spark reads files."""
+
+
+def look_for_blobs(plan: IntakePlan, rows: FittedRows, blobs: BlobBudget) -> FittedRows:
+    """The rows, after their blobs outside the graph were looked for.
+
+    Raises:
+        ExternalBlobSource: one could not be looked at, and nobody asks for bad rows.
+    """
+    if plan.keeps_rejects is not None:
+        return with_unseen_blobs(rows, blobs, limit=ALL_ROWS)
+    blobs.probe()
+    return rows
 
 
 def intake_batch(result: IntakeResult) -> pa.RecordBatch:
@@ -193,6 +216,8 @@ class RowStager:
         held.held_bytes += good.nbytes
         if held.held_bytes > _FLUSH_BYTES:
             self._write(ref, held)
+        elif sum(each.held_bytes for each in self._held.values()) > _HELD_BYTES:
+            self._write(*max(self._held.items(), key=lambda each: each[1].held_bytes))
 
     def finish(
         self, *, lines: int, size_bytes: int, findings: Findings | None = None
@@ -217,7 +242,15 @@ class RowStager:
         rows = joined(held.item.arrow_schema, held.tables)
         held.tables, held.held_bytes = [], 0
         handle = open_task_table(self._storage, self._plan.tables[ref])
-        held.pieces.append(self._storage.tables.write_pieces(handle, rows))
+        held.pieces.append(
+            write_noted(
+                self._storage,
+                self._plan.operation_id,
+                handle,
+                rows,
+                rows_per_file=self._plan.rows_per_file,
+            )
+        )
 
     def _finish(self, ref: TableRef, held: _Held) -> TableIntake:
         from omnigraph.storage.pieces import join_pieces
@@ -294,8 +327,3 @@ def _keys_of(
     return pa.RecordBatch.from_arrays(
         [one_array(each) for each in kept.columns], schema=pa.schema(fields)
     )
-
-
-def staging_folder(operation_id: str) -> str:
-    """Where a job keeps what belongs to no table; nothing there is ever part of the graph."""
-    return f"__staging/{operation_id}"

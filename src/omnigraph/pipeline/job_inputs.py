@@ -9,10 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
+from omnigraph.pipeline.file_rows import file_numbers, find_row
 from omnigraph.pipeline.frame_intake import FrameIntake, RowGroupTask, take_row_group
-from omnigraph.pipeline.frames import reading_errors
+from omnigraph.pipeline.frames import changes_told, reading_errors
 from omnigraph.pipeline.intake import INTAKE_RESULT
 from omnigraph.pipeline.line_intake import LineTask, take_lines
+from omnigraph.pipeline.stage_teller import Amount
 from omnigraph.pipeline.tasks import run_partitions, run_tasks
 
 if TYPE_CHECKING:
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from omnigraph.pipeline.column_map import RowMapping
+    from omnigraph.pipeline.file_rows import RowRun
     from omnigraph.pipeline.intake import IntakePlan
     from omnigraph.pipeline.progress import StageRunner
     from omnigraph.pipeline.session import PipelineSession
@@ -60,6 +63,11 @@ class JobInput(Protocol):
         """What tells its content from any other; `None` when nothing does."""
         ...
 
+    @property
+    def size_bytes(self) -> int | None:
+        """How large it is where it is stored; `None` when nobody knows."""
+        ...
+
     def take(
         self, plan: IntakePlan, where: Where, session: PipelineSession | None, runner: StageRunner
     ) -> list[TaskResult]:
@@ -88,6 +96,11 @@ class LineInput:
         """The files as they were when they were found."""
         return marks_of(self.files)
 
+    @property
+    def size_bytes(self) -> int:
+        """Of all files."""
+        return sum(file.size_bytes for file in self.files)
+
     def take(
         self, plan: IntakePlan, where: Where, session: PipelineSession | None, runner: StageRunner
     ) -> list[TaskResult]:
@@ -96,7 +109,10 @@ class LineInput:
             LineTask(plan=plan, ordinal=where.first + at, source=where.source, split=split)
             for at, split in enumerate(self.splits)
         ]
-        return run_tasks(session, "intake", tasks, take_lines, INTAKE_RESULT, runner=runner)
+        work = Amount(size_bytes=self.size_bytes)
+        return run_tasks(
+            session, "intake", tasks, take_lines, INTAKE_RESULT, runner=runner, work=work
+        )
 
     def position(self, part: int, line: int, lines: Sequence[int]) -> Position:
         """The line of the file."""
@@ -124,6 +140,8 @@ class ParquetInput:
     files: Sequence[InputFile]
     groups: Sequence[RowGroup]
     mapping: RowMapping
+    rows: int | None = None
+    """Of all files, as they tell it."""
 
     @property
     def sources(self) -> int:
@@ -134,6 +152,11 @@ class ParquetInput:
     def marks(self) -> Sequence[str]:
         """The files as they were when they were found."""
         return marks_of(self.files)
+
+    @property
+    def size_bytes(self) -> int:
+        """Of all files."""
+        return sum(file.size_bytes for file in self.files)
 
     def take(
         self, plan: IntakePlan, where: Where, session: PipelineSession | None, runner: StageRunner
@@ -151,7 +174,10 @@ class ParquetInput:
             )
             for at, group in enumerate(self.groups)
         ]
-        return run_tasks(session, "intake", tasks, take_row_group, INTAKE_RESULT, runner=runner)
+        work = Amount(rows=self.rows, size_bytes=self.size_bytes)
+        return run_tasks(
+            session, "intake", tasks, take_row_group, INTAKE_RESULT, runner=runner, work=work
+        )
 
     def position(self, part: int, line: int, lines: Sequence[int]) -> Position:
         """The row of the file, counted from 1."""
@@ -176,24 +202,38 @@ class FrameInput:
     """Texts that no error may show."""
     require_same: Callable[[], None] | None = None
     """Raises if what was read is not what was found."""
+    files: Sequence[InputFile] = ()
+    """What Spark reads, where it is known."""
 
     @property
     def sources(self) -> int:
-        """A frame is one."""
-        return 1
+        """The number of files; a frame of anything else is one."""
+        return len(self.files) or 1
+
+    @property
+    def size_bytes(self) -> None:
+        """Spark does not tell."""
+        return None
 
     def take(
         self, plan: IntakePlan, where: Where, session: PipelineSession | None, runner: StageRunner
     ) -> list[TaskResult]:
         """Run the frame once."""
         body = FrameIntake(plan=plan, mapping=self.mapping, source=where.source, first=where.first)
-        with reading_errors(self.name, self.secrets):
+        with changes_told(self.require_same), reading_errors(self.name, self.secrets):
             found = run_partitions(
                 session, "intake", self.frame, body, INTAKE_RESULT, runner=runner
             )
         if self.require_same is not None:
             self.require_same()
         return found
+
+    def position_in_file(
+        self, part: int, line: int, parts: Sequence[Sequence[RowRun]]
+    ) -> Position | None:
+        """The row of its file, of those that are taken, counted from 1; `None` if not known."""
+        found = find_row(parts, part, line, file_numbers(self.files))
+        return None if found is None else Position(source=found[0].uri, line=found[1])
 
     def position(self, part: int, line: int, lines: Sequence[int]) -> Position:
         """The row of the frame in the order of its partitions, counted from 1."""

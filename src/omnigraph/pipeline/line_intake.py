@@ -13,7 +13,7 @@ from omnigraph.graph.load_rows import filled_vectors, json_blobs
 from omnigraph.graph.tables import ref_of
 from omnigraph.graph.validation import fit_json_rows
 from omnigraph.pipeline.derived_ids import DerivedIds
-from omnigraph.pipeline.intake import ALL_ROWS, RowStager, intake_batch
+from omnigraph.pipeline.intake import ALL_ROWS, RowStager, intake_batch, look_for_blobs
 from omnigraph.pipeline.splits import Split, read_blocks
 from omnigraph.settings import load_process_settings
 
@@ -81,7 +81,7 @@ def take_lines(task: LineTask) -> Iterator[pa.RecordBatch]:
                 filled_later=filled_vectors(records.item),
                 limit=ALL_ROWS,
             )
-            blobs.probe()
+            fitted = look_for_blobs(plan, fitted, blobs)
             stager.take(fitted, records.lines, raw, has_given_ids=records.rows.mentions("id"))
         found = reader.findings.violations
         stager.refuse(found[refused:], raw)

@@ -6,16 +6,17 @@ rows must fit, and again when the schema changed meanwhile.
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
+import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Protocol
 
 from omnigraph.errors import InternalError, SourceError
+from omnigraph.graph.type_names import find_type
 from omnigraph.pipeline.column_map import plan_mapping, require_types
-from omnigraph.pipeline.frames import frame_types, project, source_errors
+from omnigraph.pipeline.file_rows import ORIGIN, with_origin
+from omnigraph.pipeline.frames import changes_told, frame_types, project, source_errors
 from omnigraph.pipeline.job_inputs import FrameInput, LineInput, ParquetInput, RowGroup, marks_of
-from omnigraph.pipeline.parquet_files import open_parquet
-from omnigraph.pipeline.pipeline_spec import Column
+from omnigraph.pipeline.pipeline_spec import Column, Expression
 from omnigraph.pipeline.splits import cut
 
 if TYPE_CHECKING:
@@ -26,11 +27,13 @@ if TYPE_CHECKING:
 
     from omnigraph.lang.catalog import Catalog
     from omnigraph.pipeline.column_map import RowMapping, TargetSpec
+    from omnigraph.pipeline.file_shapes import FileShapes
     from omnigraph.pipeline.job_inputs import JobInput
     from omnigraph.pipeline.session import PipelineSession
-    from omnigraph.storage.input_files import InputFile, InputFiles
+    from omnigraph.pipeline.text_checks import TextCheck
+    from omnigraph.storage.input_files import InputFile
 
-_FOOTER_READERS: Final = 8
+_MOVES_ROWS: Final = re.compile(r"\bover\b", re.IGNORECASE)
 
 
 class LoadSource(Protocol):
@@ -88,6 +91,14 @@ class FrameSource:
     """Texts that no error may show."""
     require_same: Callable[[], None] | None = None
     """Raises if the files are not those that were found."""
+    files: Sequence[InputFile] = ()
+    """What Spark reads, where it is known."""
+    shapes: FileShapes | None = None
+    """Of files that must be alike."""
+    texts: TextCheck | None = None
+    """Of files whose text must not be changed."""
+    is_empty: bool = False
+    """There is no row, and nothing that tells of columns."""
     _kept: list[DataFrame] = field(default_factory=list, repr=False)
 
     @property
@@ -97,19 +108,24 @@ class FrameSource:
 
     def inputs(self, catalog: Catalog, session: PipelineSession | None) -> Sequence[JobInput]:
         """One input for each type."""
-        from pyspark import StorageLevel
-
         if session is None:
             raise InternalError("a frame needs Spark and there is none; please report this")
+        if self.is_empty:
+            for target in self.targets:
+                find_type(catalog, target.type)
+            return []
+        with changes_told(self.require_same):
+            return self._inputs(catalog, session)
+
+    def _inputs(self, catalog: Catalog, session: PipelineSession) -> list[JobInput]:
+        frame, names = self._opened(session)
+        mappings = [plan_mapping(catalog, target, names) for target in self.targets]
+        if self.shapes is not None:
+            self.shapes.require_alike(_used_columns(self.targets, mappings))
+        if self.texts is not None:
+            self.texts.require_kept(session, frame, _plain_columns(mappings))
         found: list[JobInput] = []
-        with source_errors(self.name, self.secrets):
-            frame = self.open(session)
-            names = frame.columns
-            if len(self.targets) > 1 and not _is_cached(frame):
-                frame = frame.persist(StorageLevel.DISK_ONLY)
-                self._kept.append(frame)
-        for target in self.targets:
-            mapping = plan_mapping(catalog, target, names)
+        for mapping in mappings:
             with source_errors(self.name, self.secrets):
                 mapped = project(frame, mapping)
                 types = frame_types(mapped)
@@ -117,14 +133,29 @@ class FrameSource:
             found.append(
                 FrameInput(
                     name=self.name,
-                    frame=mapped,
+                    frame=mapped.drop(*ORIGIN) if _moves_rows(mapping) else mapped,
                     mapping=mapping,
                     marks=self.marks,
                     secrets=self.secrets,
                     require_same=self.require_same,
+                    files=self.files,
                 )
             )
         return found
+
+    def _opened(self, session: PipelineSession) -> tuple[DataFrame, list[str]]:
+        """The frame, and the names of its columns."""
+        from pyspark import StorageLevel
+
+        with source_errors(self.name, self.secrets):
+            frame = self.open(session)
+            names = frame.columns
+            if self.files:
+                frame = with_origin(frame)
+            if len(self.targets) > 1 and not _is_cached(frame):
+                frame = frame.persist(StorageLevel.DISK_ONLY)
+                self._kept.append(frame)
+        return frame, names
 
     def release(self) -> None:
         """Forget what Spark keeps of the frame."""
@@ -137,11 +168,15 @@ class FrameSource:
 class ParquetFiles:
     """Parquet files for one type; tasks read them without Spark's reader where they can."""
 
-    reader: InputFiles
-    files: Sequence[InputFile]
+    shapes: FileShapes
     target: TargetSpec
     through_spark: FrameSource
     """For values that are expressions."""
+
+    @property
+    def files(self) -> Sequence[InputFile]:
+        """The files."""
+        return self.shapes.files
 
     @property
     def marks(self) -> Sequence[str]:
@@ -155,34 +190,75 @@ class ParquetFiles:
 
     def inputs(self, catalog: Catalog, session: PipelineSession | None) -> Sequence[JobInput]:
         """Row groups, or a frame where expressions are to be computed."""
-        with ThreadPoolExecutor(_FOOTER_READERS) as pool:
-            footers = list(pool.map(self._footer, self.files))
-        schema, _ = footers[0]
-        mapping = plan_mapping(catalog, self.target, schema.names)
-        if not mapping.is_plain or any("." in name for name in schema.names):
+        shapes = self.shapes.found
+        first = shapes[0]
+        mapping = plan_mapping(catalog, self.target, first.schema.names)
+        if not mapping.is_plain or any("." in name for name in first.schema.names):
             return self.through_spark.inputs(catalog, session)
         groups: list[RowGroup] = []
-        for file, (found, count) in zip(self.files, footers, strict=True):
+        for shape in shapes:
+            found = shape.schema
             try:
-                _require_columns(mapping, plan_mapping(catalog, self.target, found.names), found)
+                other = plan_mapping(catalog, self.target, found.names)
+                _require_columns(mapping, first.file, other, found)
             except SourceError as error:
-                raise _in_file(error, file) from error
-            groups += [RowGroup(file=file, number=number) for number in range(count)]
-        return [ParquetInput(files=self.files, groups=groups, mapping=mapping)]
+                raise _in_file(error, shape.file) from error
+            groups += [
+                RowGroup(file=shape.file, number=number) for number in range(shape.row_groups)
+            ]
+        rows = sum(each.rows for each in shapes)
+        return [ParquetInput(files=self.files, groups=groups, mapping=mapping, rows=rows)]
 
-    def _footer(self, file: InputFile) -> tuple[pa.Schema, int]:
-        with open_parquet(self.reader, file) as opened:
-            return opened.schema_arrow, opened.num_row_groups
+
+def files_of(sources: Sequence[LoadSource]) -> list[InputFile]:
+    """The files of all sources that are known to be files."""
+    known = (LineFiles, FrameSource, ParquetFiles)
+    return [file for each in sources if isinstance(each, known) for file in each.files]
 
 
-def _require_columns(first: RowMapping, mapping: RowMapping, schema: pa.Schema) -> None:
+def _used_columns(
+    targets: Sequence[TargetSpec], mappings: Sequence[RowMapping]
+) -> frozenset[str] | None:
+    """The columns that rows are made of; `None` if it may be any of them."""
+    used: set[str] = set()
+    for target, mapping in zip(targets, mappings, strict=True):
+        if not mapping.is_plain or (target.columns is None and not target.takes_same_names):
+            return None
+        used |= _plain_columns([mapping])
+        if target.takes_same_names:
+            used |= set(mapping.item.arrow_schema.names)
+    return frozenset(used)
+
+
+def _plain_columns(mappings: Sequence[RowMapping]) -> frozenset[str]:
+    """The columns that are taken as they are."""
+    return frozenset(
+        each.name
+        for mapping in mappings
+        for each in mapping.values.values()
+        if isinstance(each, Column)
+    )
+
+
+def _moves_rows(mapping: RowMapping) -> bool:
+    """Whether an expression may need rows in another order than that of their files."""
+    return any(
+        isinstance(each, Expression) and _MOVES_ROWS.search(each.sql)
+        for each in mapping.values.values()
+    )
+
+
+def _require_columns(
+    first: RowMapping, file: InputFile, mapping: RowMapping, schema: pa.Schema
+) -> None:
     """The columns of a file give the same properties as those of the first, with fitting types."""
     if mapping.values != first.values:
         names = sorted(mapping.values.keys() ^ first.values.keys())
         raise SourceError(
-            f"its columns give other properties than those of the first file ({', '.join(names)});"
-            " load the files apart, or say which columns to take",
+            f"its columns give other properties than those of {file.uri} ({', '.join(names)}); load"
+            " the files apart, or say which columns to take",
             properties=names,
+            other=file.uri,
         )
     types: dict[str, pa.DataType] = {}
     for name, value in mapping.values.items():

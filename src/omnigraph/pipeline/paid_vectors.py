@@ -11,6 +11,7 @@ import logging
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
 import pyarrow as pa
 
 from omnigraph.clock import SystemClock
@@ -22,7 +23,6 @@ from omnigraph.storage.signals import ObjectMissing
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    import numpy as np
     import numpy.typing as npt
 
     from omnigraph.storage.objects import StorageAdapter
@@ -32,6 +32,16 @@ log = logging.getLogger(__name__)
 PAID_FOLDER: Final = "__staging/embed"
 """Below the root of a graph; each job has a folder of its own in it."""
 
+_PLACES: Final[Mapping[str, pa.DataType]] = {
+    "key": pa.binary(KEY_BYTES),
+    # The name of a file is longer than the rest, and many texts share it.
+    "file": pa.dictionary(pa.int32(), pa.string()),
+}
+PLACES: Final = pa.schema(_PLACES)
+"""Texts, and where their vectors are."""
+
+# Keys are of one length: zeros at the end, which NumPy leaves out, tell no two of them apart.
+_KEY: Final = np.dtype(f"S{KEY_BYTES}")
 _SUFFIX: Final = ".arrow"
 _STOP: Final = "stop"
 _OPEN_FILES: Final = 64
@@ -100,17 +110,15 @@ class PaidVectors:
         self.keep(text_keys(model, dimension, texts), vectors)
 
 
-class VectorReader:
-    """Finds vectors by key; holds a few files at a time, those that were used last."""
+class VectorFiles:
+    """The vectors in files; holds a few files at a time, those that were used last."""
 
-    def __init__(self, objects: StorageAdapter, places: Mapping[bytes, str]) -> None:
+    def __init__(self, objects: StorageAdapter) -> None:
         self._objects = objects
-        self._places = places
         self._open: OrderedDict[str, dict[bytes, npt.NDArray[np.float32]]] = OrderedDict()
 
-    def find(self, key: bytes) -> npt.NDArray[np.float32] | None:
-        """The vector, or `None` if it is unknown or its file is gone."""
-        path = self._places.get(key)
+    def find(self, key: bytes, path: str | None) -> npt.NDArray[np.float32] | None:
+        """The vector of a key in a file, or `None` if it is not there or the file is gone."""
         if path is None:
             return None
         if path not in self._open:
@@ -120,6 +128,15 @@ class VectorReader:
         self._open.move_to_end(path)
         return self._open[path].get(key)
 
+    def find_all(
+        self, keys: Sequence[bytes], paths: Sequence[str | None]
+    ) -> list[npt.NDArray[np.float32] | None]:
+        """The vectors of keys, each in its file; every file is read once, if there are many too."""
+        found: list[npt.NDArray[np.float32] | None] = [None] * len(keys)
+        for at in sorted(range(len(keys)), key=lambda at: paths[at] or ""):
+            found[at] = self.find(keys[at], paths[at])
+        return found
+
     def _read(self, path: str) -> dict[bytes, npt.NDArray[np.float32]]:
         batch = read_file(self._objects, path)
         if batch is None:
@@ -127,6 +144,65 @@ class VectorReader:
         column: Any = batch.column("vector")  # Any: a fixed-size list array
         rows = column.flatten().to_numpy().reshape(batch.num_rows, column.type.list_size)
         return dict(zip(_keys(batch), rows, strict=True))
+
+
+class VectorReader:
+    """Finds vectors by key."""
+
+    def __init__(self, objects: StorageAdapter, places: Mapping[bytes, str]) -> None:
+        self._files = VectorFiles(objects)
+        self._places = places
+
+    def find(self, key: bytes) -> npt.NDArray[np.float32] | None:
+        """The vector, or `None` if it is unknown or its file is gone."""
+        return self._files.find(key, self._places.get(key))
+
+
+class StoredPlaces:
+    """Which file holds the vector of which key, in one object that many tasks read.
+
+    The keys are sorted and take their own bytes, a tenth of what a dictionary of them does.
+    """
+
+    def __init__(self, objects: StorageAdapter, path: str) -> None:
+        (batch,) = from_ipc(objects.get(path))
+        column: Any = batch.column("file")  # Any: a dictionary array
+        self._paths: list[str] = column.dictionary.to_pylist()
+        self._numbers: npt.NDArray[np.int32] = column.indices.to_numpy()
+        data = b"".join(batch.column("key").to_numpy(zero_copy_only=False))
+        self._keys = np.frombuffer(data, _KEY)
+
+    @staticmethod
+    def store(objects: StorageAdapter, path: str, places: Mapping[bytes, str]) -> None:
+        """Write the object."""
+        ordered = dict(sorted(places.items()))
+        batch = places_batch(ordered)
+        objects.put(path, to_ipc([batch], batch.schema))
+
+    def files_of(self, keys: Sequence[bytes]) -> list[str | None]:
+        """For each key its file, or `None` if it is not known."""
+        if not len(self._keys) or not keys:
+            return [None] * len(keys)
+        wanted = np.array(keys, _KEY)
+        at = np.minimum(np.searchsorted(self._keys, wanted), len(self._keys) - 1)
+        is_known = self._keys[at] == wanted
+        return [
+            self._paths[number] if known else None
+            for number, known in zip(self._numbers[at].tolist(), is_known.tolist(), strict=True)
+        ]
+
+
+def places_batch(places: Mapping[bytes, str]) -> pa.RecordBatch:
+    """Keys and files as columns, in the order of the mapping."""
+    files = {path: number for number, path in enumerate(dict.fromkeys(places.values()))}
+    numbers = pa.array([files[path] for path in places.values()], pa.int32())
+    return pa.record_batch(
+        [
+            pa.array(list(places), pa.binary(KEY_BYTES)),
+            pa.DictionaryArray.from_arrays(numbers, pa.array(list(files), pa.string())),
+        ],
+        schema=PLACES,
+    )
 
 
 def is_paid_file(path: str) -> bool:

@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Literal, Self, TypeAlias
 
 from omnigraph.errors import InvalidArgument
 from omnigraph.graph.job_report import LoadMode
+from omnigraph.graph.load_branch import readable_branch
 from omnigraph.graph.load_options import LoadOptions
 from omnigraph.graph.predicate_text import compile_predicate
 from omnigraph.graph.reject_options import parse_reject_options
+from omnigraph.graph.rejects import RejectFiles
 from omnigraph.graph.snapshot import open_snapshot
 from omnigraph.graph.type_names import find_type
 from omnigraph.graph.write_txn import checked_key
@@ -18,13 +20,15 @@ from omnigraph.pipeline.config import read_pipeline
 from omnigraph.pipeline.embed import EmbedJob, EmbedOptions, require_embeddable
 from omnigraph.pipeline.embed_targets import EmbedMode
 from omnigraph.pipeline.export import SparkExport, plan_export
+from omnigraph.pipeline.foresight import foresee
 from omnigraph.pipeline.load_job import SparkLoad
 from omnigraph.pipeline.resume import checked_operation
-from omnigraph.pipeline.run_job import PipelineRun, RunOptions, with_paths_from, write_frame
-from omnigraph.pipeline.session import open_session
+from omnigraph.pipeline.run_job import PipelineRun, RunOptions, with_paths_from
+from omnigraph.pipeline.session import find_active_session, open_session, require_reachable
 from omnigraph.pipeline.source_request import SourceRequest, plan_source
 from omnigraph.pipeline.spark_types import readable_columns
 from omnigraph.pipeline.table_frame import plan_scan, table_frame
+from omnigraph.pipeline.write_job import write_frame
 from omnigraph.settings import process_environment
 
 if TYPE_CHECKING:
@@ -38,8 +42,8 @@ if TYPE_CHECKING:
     from omnigraph.graph.coordinator import GraphCoordinator
     from omnigraph.graph.external_blobs import ExternalBlobs
     from omnigraph.graph.job_report import JobReport
+    from omnigraph.graph.stage_progress import Progress
     from omnigraph.lang.catalog import EdgeType, NodeType
-    from omnigraph.pipeline.progress import Progress
     from omnigraph.pipeline.session import PipelineSession
     from omnigraph.settings import Settings
 
@@ -78,6 +82,12 @@ class Pipeline:
     def _session(self) -> PipelineSession:
         """Spark, started when it is first needed: a mistake in the input is told before."""
         if self._opened is None:
+            if find_active_session() is None:
+                require_reachable(
+                    self._graph.storage.location,
+                    self._settings,
+                    shared_filesystem=self._shared_filesystem,
+                )
             self._opened = open_session(self._settings, command=self._command)
         return self._opened
 
@@ -153,7 +163,8 @@ class Pipeline:
             idempotency_key: the same key again gives the first receipt and writes nothing.
             resume: the operation of a load that was cut off: what it staged is used, if the input,
                 the schema and the tables are the same; else the load starts over and says so.
-            progress: told the stage, the tasks that are done and their number.
+            progress: told a `StageProgress` (`omnigraph.graph.stage_progress`) whenever more is
+                known: the stage, its tasks, its rows and bytes.
             started: told the operation of the load, which `resume` takes.
 
         Raises:
@@ -190,6 +201,10 @@ class Pipeline:
             options=options or {},
         )
         found = plan_source(request, self._settings)
+        # What can be told at once is: Spark takes seconds to start.
+        RejectFiles(asked.rejects, self._graph.storage.location)
+        known = open_snapshot(self._graph, None, readable_branch(self._graph, branch, from_))
+        foresee(known.catalog, found)
         job = SparkLoad(
             self._graph,
             self._session,
@@ -230,7 +245,8 @@ class Pipeline:
             force: load although the same run was committed before.
             resume: the operation of a run that was cut off, as for `load`.
             dry_run: check everything and report; nothing stays.
-            progress: told the stage, the tasks that are done and their number.
+            progress: told a `StageProgress` (`omnigraph.graph.stage_progress`) whenever more is
+                known: the stage, its tasks, its rows and bytes.
             started: told the operation of the run, which `resume` takes.
 
         Raises:
@@ -252,7 +268,7 @@ class Pipeline:
         )
         return PipelineRun(
             self._graph,
-            self._session,
+            lambda: self._session,
             self._settings,
             spec,
             options,
@@ -374,7 +390,8 @@ class Pipeline:
             types: which types, as `Person`, `node:Link` or `edge:Link`; all by default.
             branch: whose head to write; `main` by default.
             snapshot: a commit id or `resolved_snapshot` to write instead.
-            progress: told the stage, the tasks that are done and their number.
+            progress: told a `StageProgress` (`omnigraph.graph.stage_progress`) whenever more is
+                known: the stage, its tasks, its rows and bytes.
 
         Raises:
             InvalidArgument: an unknown type or format, or a target that cannot be used.
@@ -422,7 +439,8 @@ class Pipeline:
             mode: `missing` (rows with a text and no vector) or `all` (every row with a text).
             branch: where to read and write.
             dry_run: count the rows and the texts that would be paid for; nothing is embedded.
-            progress: told the stage, the tasks that are done and their number.
+            progress: told a `StageProgress` (`omnigraph.graph.stage_progress`) whenever more is
+                known: the stage, its tasks, its rows and bytes.
 
         Raises:
             InvalidArgument: there is no such type, or it has no such vector.

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final, TypeAlias
@@ -162,7 +163,16 @@ class PipelineSpec:
             raise InvalidArgument(
                 f"pipeline {self.name!r} has no source {source!r}; it has {', '.join(self.sources)}"
             )
-        fed = [each.definition for each in self.nodes if each.source == source]
-        fed += [f"edge {each.definition}" for each in self.edges if each.source == source]
-        text = json.dumps([spec.definition, sorted(fed)])
+        text = json.dumps([spec.definition, sorted(self._fed(source))])
         return hashlib.blake2b(text.encode(), digest_size=_DIGEST_BYTES).hexdigest()
+
+    def mentions(self, source: str, column: str) -> bool:
+        """Whether a source, or what it feeds, has the name of a column as a word anywhere."""
+        word = re.compile(rf"(?<!\w){re.escape(column)}(?!\w)")
+        return any(map(word.search, [self.sources[source].definition, *self._fed(source)]))
+
+    def _fed(self, source: str) -> list[str]:
+        return [
+            *(each.definition for each in self.nodes if each.source == source),
+            *(f"edge {each.definition}" for each in self.edges if each.source == source),
+        ]

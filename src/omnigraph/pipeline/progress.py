@@ -11,10 +11,11 @@ from __future__ import annotations
 import threading
 from concurrent.futures import Future, wait
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Protocol, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Final, Protocol, TypeVar, cast
 
 from omnigraph.errors import Cancelled, InternalError
 from omnigraph.pipeline.spark_errors import is_session_lost, translate_spark_error
+from omnigraph.pipeline.stage_teller import NOTHING_KNOWN, StageTeller
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -23,13 +24,14 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.connect.shell.progress import ProgressHandler, StageInfo
 
+    from omnigraph.graph.stage_progress import Progress
     from omnigraph.pipeline.session import PipelineSession
-
-Progress: TypeAlias = "Callable[[str, int, int], None]"
-"""Told the name of a stage, the tasks that are done, and how many there are."""
+    from omnigraph.pipeline.stage_teller import Amount
 
 POLL_S: Final = 0.5
 _CANCEL_WAIT_S: Final = 30.0
+_TASKS_WAIT_S: Final = 10.0
+_TASKS_POLL_S: Final = 0.1
 
 _Result = TypeVar("_Result")
 
@@ -41,10 +43,14 @@ class SparkStage:
     stage_id: int
     tasks: int
     done: int
+    is_running: bool = False
 
 
 class StageRunner:
     """Runs the stages of one job, one after the other."""
+
+    teller: StageTeller
+    """Tells how far they are."""
 
     def __init__(
         self,
@@ -54,14 +60,19 @@ class StageRunner:
         poll_s: float = POLL_S,
     ) -> None:
         self._session = session
-        self._progress = progress
+        self.teller = StageTeller(progress)
         self._poll_s = poll_s
         self._lock = threading.Lock()
         self._running: _Jobs | None = None
         self._is_cancelled = False
 
     def run(
-        self, stage: str, action: Callable[[], _Result], *, tasks: int | None = None
+        self,
+        stage: str,
+        action: Callable[[], _Result],
+        *,
+        tasks: int | None = None,
+        work: Amount = NOTHING_KNOWN,
     ) -> _Result:
         """Run the action to its end and return its result.
 
@@ -69,25 +80,27 @@ class StageRunner:
             stage: the name that progress and errors show.
             action: what calls Spark; runs in another thread.
             tasks: how many tasks the last stage of Spark has; without it all are counted.
+            work: what these tasks have to do; progress shows the share of those that are done.
 
         Raises:
             Cancelled: `cancel` was called.
             PipelineTaskError, SparkUnavailable, OmnigraphError: what `translate_spark_error` makes
                 of an error of Spark.
-            KeyboardInterrupt: passed on, after the jobs were cancelled.
+            KeyboardInterrupt: passed on, after the jobs were cancelled; a note names them.
         """
         session = self._session
         if session is None:
             raise InternalError("a stage needs Spark and there is none; please report this")
         session.require_alive()
         jobs = _jobs_of(session, session.new_group(stage))
+        watched = _Watched(stage=stage, jobs=jobs, tasks=tasks, work=work)
         with self._lock:
             if self._is_cancelled:
                 raise _cancelled(stage)
             self._running = jobs
         try:
             future = _start(session.spark, jobs, action, stage)
-            return self._result(stage, self._watch(stage, jobs, future, tasks))
+            return self._result(stage, self._watch(watched, future))
         finally:
             with self._lock:
                 self._running = None
@@ -100,27 +113,29 @@ class StageRunner:
         if running is not None:
             _cancel(running)
 
-    def _watch(
-        self, stage: str, jobs: _Jobs, future: Future[_Result], tasks: int | None
-    ) -> Future[_Result]:
+    def _watch(self, watched: _Watched, future: Future[_Result]) -> Future[_Result]:
+        polled = _Polled(watched.jobs, future, self._poll_s)
         try:
             while wait([future], timeout=self._poll_s).not_done:
-                self._tell(stage, _stages_of(jobs), tasks)
-        except BaseException:
+                self._tell(watched, polled.stages)
+        except BaseException as error:
             # Ctrl-C above all, but also a listener that fails: nobody waits for these jobs now.
-            _cancel(jobs)
+            _cancel(watched.jobs)
             wait([future], timeout=_CANCEL_WAIT_S)
+            _wait_for_tasks(watched.jobs)
+            error.add_note(f"the Spark jobs {watched.jobs.group} were cancelled")
             raise
-        if self._progress is not None and tasks is not None and future.exception() is None:
-            self._progress(stage, tasks, tasks)
+        if watched.tasks is not None and future.exception() is None:
+            self.teller.tell_tasks(
+                watched.stage, watched.tasks, watched.tasks, watched.work, spark_stages=0
+            )
         return future
 
-    def _tell(self, stage: str, stages: Sequence[SparkStage], tasks: int | None) -> None:
-        if self._progress is None:
-            return
-        done, total = count_tasks(stages, tasks)
+    def _tell(self, watched: _Watched, stages: Sequence[SparkStage]) -> None:
+        done, total = count_tasks(stages, watched.tasks)
         if total:
-            self._progress(stage, done, total)
+            running = sum(each.is_running for each in stages)
+            self.teller.tell_tasks(watched.stage, done, total, watched.work, spark_stages=running)
 
     def _result(self, stage: str, ended: Future[_Result]) -> _Result:
         error = ended.exception()
@@ -151,6 +166,11 @@ def count_tasks(stages: Iterable[SparkStage], tasks: int | None) -> tuple[int, i
 class _Jobs(Protocol):
     """The Spark jobs of one stage."""
 
+    @property
+    def group(self) -> str:
+        """Their name, which Spark shows too."""
+        ...
+
     def begin(self) -> None:
         """Make the jobs that this thread starts belong here."""
         ...
@@ -168,32 +188,75 @@ class _Jobs(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Watched:
+    """An action that runs, and what is known of it."""
+
+    stage: str
+    jobs: _Jobs
+    tasks: int | None
+    work: Amount
+
+
+class _Polled:
+    """What the jobs of a running action told last, asked in a thread of its own.
+
+    An interrupt that meets a thread while it talks to Spark would break the connection.
+    """
+
+    def __init__(self, jobs: _Jobs, action: Future[_Result], poll_s: float) -> None:
+        self._stages: Sequence[SparkStage] = ()
+        self._error: Exception | None = None
+
+        def poll() -> None:
+            while wait([action], timeout=poll_s).not_done:
+                try:
+                    self._stages = _stages_of(jobs)
+                except Exception as error:  # noqa: BLE001 - the edge of a thread; the caller raises it
+                    self._error = error
+                    return
+
+        threading.Thread(target=poll, name="omnigraph-poll", daemon=True).start()
+
+    @property
+    def stages(self) -> Sequence[SparkStage]:
+        """How far the stages are."""
+        if self._error is not None:
+            raise self._error
+        return self._stages
+
+
 class _ClassicJobs:
     """A job group, asked for its stages."""
 
     def __init__(self, context: SparkContext, group: str) -> None:
         self._context = context
-        self._group = group
+        self.group = group
 
     def begin(self) -> None:
-        self._context.setJobGroup(self._group, self._group)
+        self._context.setJobGroup(self.group, self.group)
 
     def end(self) -> None:
         """The group is a property of the thread, which ends here too."""
 
     def stages(self) -> Sequence[SparkStage]:
         tracker = self._context.statusTracker()
-        found = [tracker.getJobInfo(job) for job in tracker.getJobIdsForGroup(self._group)]
+        found = [tracker.getJobInfo(job) for job in tracker.getJobIdsForGroup(self.group)]
         ids = {stage for job in found if job is not None for stage in job.stageIds}
         infos = [tracker.getStageInfo(stage) for stage in ids]
         return [
-            SparkStage(stage_id=info.stageId, tasks=info.numTasks, done=info.numCompletedTasks)
+            SparkStage(
+                stage_id=info.stageId,
+                tasks=info.numTasks,
+                done=info.numCompletedTasks,
+                is_running=info.numActiveTasks > 0,
+            )
             for info in infos
             if info is not None
         ]
 
     def cancel(self) -> None:
-        self._context.cancelJobGroup(self._group)
+        self._context.cancelJobGroup(self.group)
 
 
 class _ConnectJobs:
@@ -201,7 +264,7 @@ class _ConnectJobs:
 
     def __init__(self, spark: SparkSession, tag: str) -> None:
         self._spark = spark
-        self._tag = tag
+        self.group = tag
         self._thread: int | None = None
         self._stages: Sequence[SparkStage] = ()
         # Spark declares a class where any callable serves, and one in a package that needs Connect.
@@ -209,34 +272,43 @@ class _ConnectJobs:
 
     def begin(self) -> None:
         self._thread = threading.get_ident()
-        self._spark.addTag(self._tag)
+        self._spark.addTag(self.group)
         self._spark.registerProgressHandler(self._handler)
 
     def end(self) -> None:
+        self._stages = ()  # The server tells no more.
         self._spark.removeProgressHandler(self._handler)
-        self._spark.removeTag(self._tag)
+        self._spark.removeTag(self.group)
 
     def stages(self) -> Sequence[SparkStage]:
         return self._stages
 
     def cancel(self) -> None:
-        self._spark.interruptTag(self._tag)
+        self._spark.interruptTag(self.group)
 
     def _hear(
         self,
         stages: Iterable[StageInfo] | None,
         # What else Spark gives to a handler, by these names.
-        inflight_tasks: int,  # noqa: ARG002
+        inflight_tasks: int,
         operation_id: str | None,  # noqa: ARG002
         done: bool,  # noqa: ARG002, FBT001
     ) -> None:
         # Handlers hear of every operation of the session, in the thread that runs it.
         if threading.get_ident() == self._thread:
+            known = list(stages or ())
+            unfinished = [each for each in known if each.num_completed_tasks < each.num_tasks]
+            begun = [each for each in unfinished if each.num_completed_tasks]
+            # The server does not say to which stage the tasks belong that run.
+            running = begun or unfinished[: bool(inflight_tasks)]
             self._stages = [
                 SparkStage(
-                    stage_id=stage.stage_id, tasks=stage.num_tasks, done=stage.num_completed_tasks
+                    stage_id=stage.stage_id,
+                    tasks=stage.num_tasks,
+                    done=stage.num_completed_tasks,
+                    is_running=stage in running,
                 )
-                for stage in stages or ()
+                for stage in known
             ]
 
 
@@ -291,6 +363,15 @@ def _cancel(jobs: _Jobs) -> None:
         # With the session its jobs are gone.
         if not is_session_lost(error):
             raise
+
+
+def _wait_for_tasks(jobs: _Jobs) -> None:
+    """Until no task runs: Spark calls a job ended while some still write what is removed next."""
+    pause = threading.Event()
+    for _ in range(round(_TASKS_WAIT_S / _TASKS_POLL_S)):
+        if not any(each.is_running for each in _stages_of(jobs)):
+            return
+        pause.wait(_TASKS_POLL_S)
 
 
 def _cancelled(stage: str) -> Cancelled:

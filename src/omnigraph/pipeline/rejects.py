@@ -19,10 +19,10 @@ import pyarrow as pa
 from omnigraph.graph.given_records import stored_lines
 from omnigraph.graph.quarantine import Rejections, set_aside
 from omnigraph.graph.rejects import Reject, RejectCause
-from omnigraph.pipeline.intake import staging_folder
 from omnigraph.pipeline.key_columns import LINE_BITS
 from omnigraph.pipeline.part_rejects import RAW_ROWS, keep_file, read_raws, read_rejects
 from omnigraph.pipeline.splits import read_blocks
+from omnigraph.pipeline.staged_files import staging_folder
 from omnigraph.pipeline.staged_tables import lines_of
 from omnigraph.pipeline.task_storage import open_task_storage, open_task_table
 from omnigraph.pipeline.tasks import run_tasks

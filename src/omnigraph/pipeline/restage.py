@@ -19,6 +19,7 @@ from omnigraph.graph.validation import FittedRows, follow_respelled
 from omnigraph.lang.catalog import EdgeType
 from omnigraph.pipeline.arrow_batches import from_ipc
 from omnigraph.pipeline.intake import INTAKE_RESULT, keep_batches, keep_lines
+from omnigraph.pipeline.staged_files import write_noted
 from omnigraph.pipeline.staged_tables import lines_of
 from omnigraph.pipeline.task_storage import TaskTable, open_task_storage, open_task_table
 
@@ -93,7 +94,7 @@ class _Restaging:
                 rows = self._followed(rows if stays.all() else rows.filter(pa.array(stays)))
                 kept.append(numbers[stays])
                 if rows.num_rows:
-                    pieces.append(self._storage.tables.write_pieces(target, rows))
+                    pieces.append(write_noted(self._storage, task.operation_id, target, rows))
         staged = np.concatenate(kept)
         where = keep_lines(self._storage, task.operation_id, task.part.ordinal, task.ref, staged)
         return replace(

@@ -16,8 +16,10 @@ from omnigraph.errors import InvalidArgument
 from omnigraph.graph.job_pins import living_pin
 from omnigraph.graph.rows import TableRef
 from omnigraph.graph.validation import Findings
-from omnigraph.pipeline.intake import IntakeResult, TableIntake, staging_folder
+from omnigraph.pipeline.file_rows import RowRun
+from omnigraph.pipeline.intake import IntakeResult, TableIntake
 from omnigraph.pipeline.job_inputs import Where
+from omnigraph.pipeline.staged_files import staging_folder
 from omnigraph.storage.pieces import pieces_from_json, pieces_to_json
 from omnigraph.storage.signals import ObjectMissing
 
@@ -28,7 +30,7 @@ if TYPE_CHECKING:
     from omnigraph.storage.graph_storage import GraphStorage
     from omnigraph.storage.handles import TableHandle
 
-_FORMAT: Final = 1
+_FORMAT: Final = 2
 _ULID: Final = re.compile("[0-9A-HJKMNP-TV-Z]{26}")
 
 
@@ -157,6 +159,7 @@ def _to_json(result: IntakeResult) -> dict[str, Any]:
         "ordinal": result.ordinal,
         "lines": result.lines,
         "size_bytes": result.size_bytes,
+        "runs": [[each.file, each.block, each.rows] for each in result.runs],
         "respelled": {name: dict(each) for name, each in result.respelled.items()},
         "tables": [
             {
@@ -178,6 +181,7 @@ def _from_json(body: Mapping[str, Any]) -> IntakeResult:  # Any: as JSON gives i
         ordinal=body["ordinal"],
         lines=body["lines"],
         size_bytes=body["size_bytes"],
+        runs=tuple(RowRun(file=file, block=block, rows=rows) for file, block, rows in body["runs"]),
         respelled=body["respelled"],
         findings=Findings(),
         tables={

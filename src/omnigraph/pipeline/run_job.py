@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -17,14 +18,17 @@ from omnigraph.errors import (
     InternalError,
     InvalidArgument,
     ReadSetChanged,
+    SourceError,
 )
 from omnigraph.graph.load_options import LoadOptions
 from omnigraph.graph.pipeline_history import read_history
 from omnigraph.graph.reject_options import parse_reject_options
+from omnigraph.graph.snapshot import open_snapshot
 from omnigraph.ids import BranchName, new_operation_id
 from omnigraph.lang.suggest import did_you_mean
-from omnigraph.pipeline.column_map import TargetSpec
+from omnigraph.pipeline.column_map import TargetSpec, require_target
 from omnigraph.pipeline.cursors import find_range, rows_within
+from omnigraph.pipeline.foresight import foresee
 from omnigraph.pipeline.frames import read_frame, source_errors
 from omnigraph.pipeline.job_inputs import marks_of
 from omnigraph.pipeline.load_job import SparkLoad
@@ -36,7 +40,7 @@ from omnigraph.pipeline.source_request import find_files, frame_source, secrets_
 from omnigraph.storage.input_files import InputFiles
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from pyspark.sql import DataFrame
 
@@ -45,10 +49,11 @@ if TYPE_CHECKING:
     from omnigraph.graph.external_blobs import ExternalBlobs
     from omnigraph.graph.job_report import JobReport
     from omnigraph.graph.pipeline_history import PipelineHistory
+    from omnigraph.graph.stage_progress import Progress
+    from omnigraph.lang.catalog import Catalog
     from omnigraph.pipeline.cursors import CursorRange
     from omnigraph.pipeline.load_sources import LoadSource
     from omnigraph.pipeline.pipeline_spec import NodeMapping, PipelineSpec, SourceSpec
-    from omnigraph.pipeline.progress import Progress
     from omnigraph.pipeline.session import PipelineSession
     from omnigraph.settings import Settings
     from omnigraph.storage.input_files import InputFile
@@ -74,6 +79,14 @@ class RunOptions:
     resume: str | None = None
     """The operation of a run that was cut off."""
 
+    def __post_init__(self) -> None:
+        if self.full_refresh and self.keep_cursor:
+            raise InvalidArgument(
+                "a full refresh reads from the beginning and keeping the cursor does not; say one"
+                " of the two",
+                argument="keep_cursor",
+            )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _PlannedSource:
@@ -87,14 +100,19 @@ class _PlannedSource:
     """What the commit keeps: `value` and `mapping`."""
     warnings: tuple[str, ...] = ()
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether all of it is read, and it is known what that is."""
+        return self.spec.cursor is None and self.marks is not None
+
 
 class PipelineRun:
-    """One run of one file."""
+    """One run of one file; Spark is asked for when it is needed."""
 
     def __init__(
         self,
         graph: GraphCoordinator,
-        session: PipelineSession,
+        session: Callable[[], PipelineSession],
         settings: Settings,
         spec: PipelineSpec,
         options: RunOptions,
@@ -106,7 +124,7 @@ class PipelineRun:
         shared_filesystem: bool = False,
     ) -> None:
         self._graph = graph
-        self._session = session
+        self._open_session = session
         self._settings = settings
         self._spec = spec
         self._options = options
@@ -115,7 +133,6 @@ class PipelineRun:
         self._progress = progress
         self._started = started
         self._shared_filesystem = shared_filesystem
-        self._runner = StageRunner(session, progress)
 
     def report(self) -> JobReport:
         """Run it.
@@ -141,9 +158,13 @@ class PipelineRun:
         names = _chosen(self._spec, self._options.only)
         line = self._graph.lines.read(self._graph.branch_id(self._spec.branch))
         history = read_history(line, self._spec.name)
-        with self._session.configured():
-            planned = [self._plan(self._spec.sources[name], history) for name in names]
+        catalog = open_snapshot(self._graph, None, self._spec.branch).catalog
+        self._foresee(catalog, names)
+        planned = self._planned([self._spec.sources[name] for name in names], history, catalog)
         job_key = self._job_key(planned)
+        kept = history.sources | {
+            each.spec.name: self._source_key(each) for each in planned if each.is_whole
+        }
         cursors = history.cursors | {
             each.spec.name: each.cursor for each in planned if each.cursor is not None
         }
@@ -151,26 +172,33 @@ class PipelineRun:
         warnings = tuple(text for each in planned for text in each.warnings)
         if done is not None and not self._options.force:
             return self._told_again(done, job_key, cursors, warnings)
-        report = self._load(planned, job_key, cursors, history)
+        stats = {
+            "name": self._spec.name,
+            "job_key": job_key,
+            "cursors": cursors,
+            "sources": kept,
+        }
+        report = self._load(self._unread(planned, history), stats, history)
+        # Without a commit nothing was kept, and the next run starts where this one did.
+        is_kept = report.commit is not None or report.dry_run
+        told = cursors if is_kept else history.cursors
         return replace(
             report,
             job_key=job_key,
-            cursors={name: each["value"] for name, each in cursors.items()},
+            cursors={name: each["value"] for name, each in told.items()},
             warnings=(*warnings, *report.warnings),
         )
 
     def _load(
         self,
         planned: Sequence[_PlannedSource],
-        job_key: str | None,
-        cursors: Mapping[str, Any],
+        stats: Mapping[str, Any],
         history: PipelineHistory,
     ) -> JobReport:
-        spec = self._spec
-        kept = {"name": spec.name, "job_key": job_key, "cursors": cursors}
+        job_key = stats["job_key"]
         job = SparkLoad(
             self._graph,
-            self._session,
+            self._open_session(),
             self._settings,
             [each.source for each in planned],
             replace(
@@ -178,7 +206,7 @@ class PipelineRun:
                 idempotency_key=self._turn(history),
             ),
             external=self._external,
-            stats={"pipeline": kept},
+            stats={"pipeline": stats},
             # Without a job key, or by force, no other run is the same as this one.
             digest=new_operation_id(self._graph.ids)
             if job_key is None or self._options.force
@@ -194,6 +222,28 @@ class PipelineRun:
             for each in planned:
                 if isinstance(each.source, FrameSource):
                     each.source.release()
+
+    def _unread(
+        self, planned: Sequence[_PlannedSource], history: PipelineHistory
+    ) -> list[_PlannedSource]:
+        """The sources without those that the last run has read as they are.
+
+        Only beside a cursor: the range of a cursor makes every run another one, and what has none
+        would be loaded again by each. Without cursors the job key tells that all is done.
+        """
+        if self._options.force or self._options.full_refresh:
+            return list(planned)
+        if not any(each.spec.cursor for each in planned):
+            return list(planned)
+        return [
+            each
+            for each in planned
+            if not (each.is_whole and history.sources.get(each.spec.name) == self._source_key(each))
+        ]
+
+    def _source_key(self, planned: _PlannedSource) -> str:
+        """What tells a source that is read as a whole, and what is made of it, from any other."""
+        return _digest([self._spec.mapping_hash(planned.spec.name), *(planned.marks or ())])
 
     def _load_options(self) -> LoadOptions:
         bad = self._spec.on_error
@@ -211,11 +261,32 @@ class PipelineRun:
             ),
         )
 
-    def _plan(self, spec: SourceSpec, history: PipelineHistory) -> _PlannedSource:
-        targets = [
-            *(_target(each, "node") for each in self._spec.nodes if each.source == spec.name),
-            *(_target(each, "edge") for each in self._spec.edges if each.source == spec.name),
+    def _foresee(self, catalog: Catalog, names: Sequence[str]) -> None:
+        """Refuse what the schema does not have, before Spark is started."""
+        for name in names:
+            for target in self._targets(name):
+                with _told_of(name):
+                    require_target(catalog, target)
+
+    def _targets(self, source: str) -> list[TargetSpec]:
+        return [
+            *(_target(each, "node") for each in self._spec.nodes if each.source == source),
+            *(_target(each, "edge") for each in self._spec.edges if each.source == source),
         ]
+
+    def _planned(
+        self, specs: Sequence[SourceSpec], history: PipelineHistory, catalog: Catalog
+    ) -> list[_PlannedSource]:
+        """All sources; those with a cursor last, because they need Spark."""
+        planned: dict[str, _PlannedSource] = {}
+        for each in sorted(specs, key=lambda each: each.cursor is not None):
+            planned[each.name] = self._plan(each, history)
+            with _told_of(each.name):
+                foresee(catalog, planned[each.name].source)
+        return [planned[each.name] for each in specs]
+
+    def _plan(self, spec: SourceSpec, history: PipelineHistory) -> _PlannedSource:
+        targets = self._targets(spec.name)
         if spec.format is SourceFormat.NDJSON:
             files = InputFiles(self._settings.storage).find(spec.path or "")
             return _PlannedSource(
@@ -242,15 +313,17 @@ class PipelineRun:
     ) -> _PlannedSource:
         if spec.cursor is None:
             raise InvalidArgument(f"source {spec.name!r} has no cursor", argument="sources")
-        mapping = self._spec.mapping_hash(spec.name)
-        last = self._last(spec, mapping, history)
         secrets = secrets_of(spec)
         files = find_files(spec, self._settings)
-        with source_errors(spec.name, secrets):
-            frame = read_frame(self._session, spec, files)
-        found = find_range(
-            frame, spec.cursor, last, self._runner, source=spec.name, secrets=secrets
-        )
+        session = self._open_session()
+        with session.configured():
+            with source_errors(spec.name, secrets):
+                frame = read_frame(session, spec, files)
+                columns = frame.dtypes
+            mapping = self._mapping(spec.name, columns)
+            last = self._last(spec, mapping, history)
+            runner = StageRunner(session, self._progress)
+            found = find_range(frame, spec.cursor, last, runner, source=spec.name, secrets=secrets)
         reached = last if found.until is None else found.until
         # A range says what is new, not what is in it: all of it again is another run.
         refreshed = history.last_id if self._options.full_refresh else None
@@ -274,6 +347,11 @@ class PipelineRun:
             cursor=None if reached is None else {"value": reached, "mapping": mapping},
             warnings=warnings,
         )
+
+    def _mapping(self, source: str, columns: Sequence[tuple[str, str]]) -> str:
+        """What a cursor holds for: a source, what is made of it, and the types of what is used."""
+        used = sorted(each for each in columns if self._spec.mentions(source, each[0]))
+        return _digest([self._spec.mapping_hash(source), used])
 
     def _last(self, spec: SourceSpec, mapping: str, history: PipelineHistory) -> Any:  # noqa: ANN401 - a JSON value
         """Where the run before ended; `None` to read from the beginning."""
@@ -302,8 +380,7 @@ class PipelineRun:
                 for each in planned
             },
         }
-        text = json.dumps(known, sort_keys=True).encode()
-        return hashlib.blake2b(text, digest_size=_DIGEST_BYTES).hexdigest()
+        return _digest(known)
 
     def _turn(self, history: PipelineHistory) -> str:
         """The key that only one run after the same state can have."""
@@ -339,38 +416,6 @@ class _Within:
         return frame if cursor is None else rows_within(frame, cursor, self.found)
 
 
-def write_frame(
-    graph: GraphCoordinator,
-    session: PipelineSession,
-    settings: Settings,
-    source: LoadSource,
-    options: LoadOptions,
-    *,
-    job_key: str | None,
-    external: ExternalBlobs,
-    shared_filesystem: bool = False,
-) -> JobReport:
-    """Load a frame; a key that a commit of the branch has makes it a no-op."""
-    if job_key is not None:
-        line = graph.lines.read(graph.branch_id(options.branch))
-        done = read_history(line, None).by_job_key.get(job_key)
-        if done is not None:
-            return told_again(done, job_key, options)
-        options = replace(options, idempotency_key=f"job:{job_key}")
-    job = SparkLoad(
-        graph,
-        session,
-        settings,
-        [source],
-        options,
-        external=external,
-        stats={} if job_key is None else {"pipeline": {"job_key": job_key}},
-        digest=job_key,
-        shared_filesystem=shared_filesystem,
-    )
-    return replace(job.report(), job_key=job_key)
-
-
 def with_paths_from(spec: PipelineSpec, folder: Path) -> PipelineSpec:
     """The pipeline with relative paths taken from the folder of its file."""
 
@@ -389,6 +434,22 @@ def with_paths_from(spec: PipelineSpec, folder: Path) -> PipelineSpec:
     )
 
 
+@contextmanager
+def _told_of(source: str) -> Iterator[None]:
+    """Errors of a mapping, with the source that it is of."""
+    try:
+        yield
+    except (InvalidArgument, SourceError) as error:
+        raise type(error)(
+            f"source {source!r}: {error.message}", **error.details | {"source": source}
+        ) from error
+
+
+def _digest(known: object) -> str:
+    text = json.dumps(known, sort_keys=True).encode()
+    return hashlib.blake2b(text, digest_size=_DIGEST_BYTES).hexdigest()
+
+
 def _chosen(spec: PipelineSpec, only: Sequence[str] | None) -> list[str]:
     for name in only or ():
         if name not in spec.sources:
@@ -396,6 +457,8 @@ def _chosen(spec: PipelineSpec, only: Sequence[str] | None) -> list[str]:
             raise InvalidArgument(
                 f"the pipeline {spec.name!r} has no source {name!r}{hint}", argument="only"
             )
+    if only is not None and not only:
+        raise InvalidArgument("`only` names no source; leave it out to run all", argument="only")
     return [name for name in spec.sources if only is None or name in only]
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import logging
 import socket
 import sys
 import threading
@@ -34,13 +35,14 @@ from omnigraph.pipeline.session_options import (
     given_options,
     is_loopback,
     options_to_start,
+    require_shared_files,
     require_shared_path,
     runs_on_this_machine,
 )
 from omnigraph.pipeline.spark_errors import is_session_lost
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from types import TracebackType
 
     from pyspark import SparkContext
@@ -156,6 +158,16 @@ class PipelineSession:
             location, self.cluster, is_here=self.is_here, shared_filesystem=shared_filesystem
         )
 
+    def require_files(self, paths: Sequence[str], *, shared_filesystem: bool) -> None:
+        """Refuse input that executors cannot see.
+
+        Raises:
+            InvalidArgument: a file is on a local path, and tasks run elsewhere.
+        """
+        require_shared_files(
+            paths, self.cluster, is_here=self.is_here, shared_filesystem=shared_filesystem
+        )
+
     @contextmanager
     def configured(self) -> Iterator[SparkSession]:
         """The session with the runtime settings that our plans rely on; restored at the end.
@@ -180,6 +192,20 @@ class PipelineSession:
 
     def _settings_of_a_call(self) -> Mapping[str, str]:
         return MEANING if self.is_owned else {**MEANING, **TUNING}
+
+
+def require_reachable(
+    location: GraphLocation, settings: Settings, *, shared_filesystem: bool
+) -> None:
+    """Refuse, before Spark is started, a graph that its executors could not see.
+
+    Raises:
+        InvalidArgument: the graph is on a local path, and tasks would run elsewhere.
+    """
+    cluster = cluster_of(settings)
+    # Where a Connect server on this machine runs its tasks is known once it was asked.
+    is_here = is_loopback(cluster) if settings.spark.remote else runs_on_this_machine(cluster)
+    require_shared_path(location, cluster, is_here=is_here, shared_filesystem=shared_filesystem)
 
 
 def find_active_session() -> SparkSession | None:
@@ -224,7 +250,9 @@ def start_session(
 
     def run() -> None:
         try:
-            future.set_result(PipelineSession(start(), is_owned=True))
+            spark = start()
+            _be_quiet()
+            future.set_result(PipelineSession(spark, is_owned=True))
         except OmnigraphError as error:
             future.set_exception(error)
         except Exception as error:  # noqa: BLE001 - the edge of a thread; Spark raises many classes
@@ -232,6 +260,14 @@ def start_session(
 
     threading.Thread(target=run, name="omnigraph-spark-start", daemon=True).start()
     return future
+
+
+def _be_quiet() -> None:
+    """Errors of Spark are raised as ours; it would print each with a trace of Java as well."""
+    from pyspark.logger import PySparkLogger
+
+    for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
+        PySparkLogger.getLogger(name).setLevel(logging.CRITICAL)
 
 
 def _prepare(settings: Settings, command: str) -> Callable[[], SparkSession]:
@@ -319,29 +355,47 @@ def _give_up_sooner(spark: SparkSession) -> None:
 def _require_endpoint_syntax(remote: str) -> None:
     parts = urlsplit(remote)
     if parts.scheme != "sc" or not parts.hostname:
+        # What follows the host may be a token.
+        shown = remote.partition(";")[0]
         raise SettingInvalid(
-            f"spark.remote: {remote!r} is no Spark Connect endpoint; expected sc://host:port",
+            f"spark.remote: {shown!r} is no Spark Connect endpoint; expected sc://host:port",
             name="spark.remote",
         )
 
 
 def _require_listener(remote: str) -> None:
     """Refuse an endpoint where nobody listens: Spark's own client would try for ten minutes."""
-    parts = urlsplit(remote)
-    address = (parts.hostname or "", parts.port or _CONNECT_PORT)
+    host, port = _endpoint(remote)
     try:
-        socket.create_connection(address, timeout=_CONNECT_TIMEOUT_S).close()
+        socket.create_connection((host, port), timeout=_CONNECT_TIMEOUT_S).close()
     except OSError as error:
         raise SparkUnavailable(
-            f"the Spark Connect endpoint {address[0]}:{address[1]} does not answer"
+            f"the Spark Connect endpoint {host}:{port} does not answer"
             f" ({error.strerror or error}); start it, or correct spark.remote",
-            remote=f"{address[0]}:{address[1]}",
+            remote=f"{host}:{port}",
         ) from error
 
 
+def _endpoint(remote: str) -> tuple[str, int]:
+    parts = urlsplit(remote)
+    return parts.hostname or "", parts.port or _CONNECT_PORT
+
+
+def cluster_of(settings: Settings) -> str:
+    """Where tasks of a session would run that is started with these settings; without a token."""
+    if settings.spark.remote is None:
+        return settings.spark.master
+    host, port = _endpoint(settings.spark.remote)
+    return f"sc://{host}:{port}"
+
+
 def _not_started(error: Exception, settings: Settings) -> SparkUnavailable:
-    cluster = settings.spark.remote or settings.spark.master
-    reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
+    cluster = cluster_of(settings)
+    lines = [each.strip() for each in str(error).splitlines() if each.strip()]
+    told = [each for each in lines if each.startswith(("Caused by:", ": "))]
+    reason = (told or lines or [type(error).__name__])[-1 if told else 0].lstrip(": ")
+    if settings.spark.remote is not None:
+        reason = reason.replace(settings.spark.remote, cluster)
     unavailable = SparkUnavailable(
         f"Spark did not start on {cluster}: {reason}; check spark.master, spark.remote and"
         " spark.conf, and what `omnigraph doctor` says",

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 from omnigraph.errors import InvalidArgument, SettingInvalid
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from omnigraph.settings import Settings
@@ -25,6 +25,8 @@ MEANING: Final[Mapping[str, str]] = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.ansi.enabled": "true",
     "spark.sql.caseSensitive": "true",
+    "spark.sql.files.ignoreCorruptFiles": "false",
+    "spark.sql.files.ignoreMissingFiles": "false",
 }
 """What decides which rows come out; in force during every call."""
 
@@ -72,6 +74,25 @@ def require_shared_path(
             " executor sees that path, say so with --shared-filesystem (shared_filesystem=True),"
             " otherwise move the graph to an object store",
             location=str(location),
+            cluster=cluster,
+        )
+
+
+def require_shared_files(
+    paths: Sequence[str], cluster: str, *, is_here: bool, shared_filesystem: bool
+) -> None:
+    """Refuse input on local paths for a cluster whose executors may not see them.
+
+    Raises:
+        InvalidArgument: with the option that says they do.
+    """
+    local = next((path for path in paths if "://" not in path), None)
+    if local is not None and not is_here and not shared_filesystem:
+        raise InvalidArgument(
+            f"the input {local} is on a local path, and Spark runs on {cluster}: if every executor"
+            " sees that path, say so with --shared-filesystem (shared_filesystem=True), otherwise"
+            " move the input to an object store",
+            path=local,
             cluster=cluster,
         )
 

@@ -18,11 +18,20 @@ _PACKED: Final = (".gz", ".gzip", ".bz2", ".zst", ".xz")
 
 def guess_format(where: str) -> SourceFormat:
     """By the ending of the name, or of all files of a local folder; the graph format otherwise."""
+    found = {_SUFFIXES.get(each, SourceFormat.NDJSON) for each in _endings(where)}
+    return found.pop() if len(found) == 1 else SourceFormat.NDJSON
+
+
+def has_tabs(where: str) -> bool:
+    """Whether its name, or that of every file of a local folder, says that tabs part its values."""
+    return _endings(where) == {".tsv"}
+
+
+def _endings(where: str) -> set[str]:
     names = [where]
     if "://" not in where:
         names = _names_in(Path(where)) or names
-    found = {_SUFFIXES.get(_ending(name), SourceFormat.NDJSON) for name in names}
-    return found.pop() if len(found) == 1 else SourceFormat.NDJSON
+    return {_ending(name) for name in names}
 
 
 def _names_in(folder: Path) -> list[str]:

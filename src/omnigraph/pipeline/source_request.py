@@ -12,11 +12,13 @@ from omnigraph.errors import InvalidArgument, SourceError
 from omnigraph.lang.suggest import did_you_mean
 from omnigraph.pipeline.column_map import TargetSpec
 from omnigraph.pipeline.config_values import holds_url_secret, is_secret_option, url_secrets
-from omnigraph.pipeline.frames import read_frame
+from omnigraph.pipeline.file_shapes import FileShapes
+from omnigraph.pipeline.frames import has_only_empty_files, read_frame
 from omnigraph.pipeline.job_inputs import marks_of
 from omnigraph.pipeline.load_sources import FrameSource, LineFiles, ParquetFiles
 from omnigraph.pipeline.pipeline_spec import Column, Expression, SourceFormat, SourceSpec
-from omnigraph.pipeline.source_formats import guess_format
+from omnigraph.pipeline.source_formats import guess_format, has_tabs
+from omnigraph.pipeline.text_checks import TextCheck
 from omnigraph.storage.input_files import InputFiles
 
 if TYPE_CHECKING:
@@ -31,6 +33,8 @@ if TYPE_CHECKING:
     from omnigraph.storage.input_files import InputFile
 
 _FILES: Final = (SourceFormat.JSON, SourceFormat.CSV, SourceFormat.PARQUET, SourceFormat.ORC)
+_TEXTS: Final = (SourceFormat.JSON, SourceFormat.CSV)
+_COLUMNAR: Final = (SourceFormat.PARQUET, SourceFormat.ORC)
 _OF_LOADS: Final = (SourceFormat.NDJSON, *_FILES, SourceFormat.TABLE)
 
 
@@ -85,14 +89,14 @@ def source_of(
     Raises:
         SourceError: there is no such file.
     """
-    finder = InputFiles(settings.storage)
     files = find_files(spec, settings)
     reader = _Reader(spec, tuple(files))
     marks = marks_of(files) if files else None
     frame = frame_source(spec, targets, settings, files, opened_by=reader, marks=marks)
-    if spec.format is not SourceFormat.PARQUET or not files or len(targets) > 1 or spec.options:
+    is_plain = frame.shapes is not None and len(targets) == 1 and not spec.options
+    if frame.shapes is None or not is_plain or spec.format is not SourceFormat.PARQUET:
         return frame
-    return ParquetFiles(reader=finder, files=files, target=targets[0], through_spark=frame)
+    return ParquetFiles(shapes=frame.shapes, target=targets[0], through_spark=frame)
 
 
 def frame_source(
@@ -114,6 +118,12 @@ def frame_source(
         read_as=describe_reader(spec),
         secrets=secrets_of(spec),
         require_same=partial(finder.require_same, files) if files else None,
+        files=files,
+        shapes=FileShapes(reader=finder, files=files, format=spec.format)
+        if files and spec.format in _COLUMNAR and not _merges_schemas(spec)
+        else None,
+        texts=TextCheck(spec=spec, files=files) if files and spec.format in _TEXTS else None,
+        is_empty=has_only_empty_files(spec, files),
     )
 
 
@@ -146,6 +156,13 @@ def secrets_of(spec: SourceSpec) -> list[str]:
         if is_secret_option(name) or holds_url_secret(value) or name.lower() in ("url", "user")
     ]
     return [*found, *(part for value in spec.options.values() for part in url_secrets(value))]
+
+
+def _merges_schemas(spec: SourceSpec) -> bool:
+    return any(
+        name.lower() == "mergeschema" and value.strip().lower() == "true"
+        for name, value in spec.options.items()
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +198,8 @@ def _frame_source(request: SourceRequest) -> FrameSource:
     if isinstance(frame, str | Path) or not hasattr(frame, "mapInArrow"):
         raise InvalidArgument(
             "the source is a path, a pattern of paths or a Spark frame, not"
-            f" {type(request.source).__name__}",
+            f" {type(request.source).__module__}.{type(request.source).__name__}; give rows of this"
+            " process to graph.load({type: rows}), or make a frame with spark.createDataFrame",
             argument="source",
         )
     return FrameSource(name="frame", open=_Given(frame), targets=[_target(request)])
@@ -210,7 +228,7 @@ def _absolute(where: str) -> str:
 
 def _reader_options(where: str, form: SourceFormat, given: Mapping[str, str]) -> dict[str, str]:
     options = {str(name): str(value) for name, value in given.items()}
-    if form is SourceFormat.CSV and where.lower().endswith(".tsv"):
+    if form is SourceFormat.CSV and has_tabs(where):
         options.setdefault("sep", "\t")
     return options
 

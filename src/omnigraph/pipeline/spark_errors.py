@@ -11,6 +11,7 @@ import json
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
+from urllib.parse import unquote
 
 from omnigraph import errors
 from omnigraph.errors import (
@@ -37,11 +38,27 @@ _KILLED: Final = re.compile(
 _CANCELLED: Final = re.compile(r"OPERATION_CANCELED|part of cancelled job group|cancelled job tags")
 _LOST: Final = re.compile(
     r"SparkContext was shut down|Cannot call methods on a stopped SparkContext|SESSION_CHANGED"
-    r"|SESSION_CLOSED|SESSION_NOT_FOUND|StatusCode\.UNAVAILABLE|failed to connect to all addresses"
-    r"|Connection refused|Answer from Java side is empty"
+    r"|SESSION_CLOSED|SESSION_NOT_FOUND"
 )
 _LOST_CLASSES: Final = ("Py4JNetworkError", "RetriesExceeded", "ConnectionError")
-_JVM_PREFIX: Final = re.compile(r"^(?:Caused by: )?(?:[\w$]+\.)+[A-Z][\w$]*(?:Exception|Error): ")
+_NO_ANSWER: Final = re.compile(
+    r"StatusCode\.UNAVAILABLE|failed to connect to all addresses|Connection refused"
+    r"|Answer from Java side is empty"
+)
+_WIRES: Final = ("Py4JError", "SparkConnectGrpcException")
+"""Classes, themselves and no others below them, of errors between a client and its Spark."""
+_OF_A_JOB: Final = re.compile(r"Traceback \(most recent|Caused by: |stage failure|Python worker")
+_JVM_PREFIX: Final = re.compile(
+    r"^(?:Caused by: |: |\()?(?:[\w$]+\.)+[A-Z][\w$]*(?:Exception|Error)(?:: |\) )"
+)
+_CALL: Final = re.compile(r"^An error occurred while calling \S+$")
+_CONDITION: Final = re.compile(r"\[(?P<name>[A-Z][A-Z0-9_]+(?:\.[A-Z0-9_]+)*)\]")
+_OF_SPARK: Final = ("INTERNAL_ERROR", "UNABLE_TO_ACQUIRE_MEMORY")
+"""Conditions that say nothing about what was asked of Spark."""
+_WORDLESS: Final = ("FAILED_READ_FILE.NO_HINT",)
+_FILE_READ: Final = re.compile(r"while reading file (?P<path>.+?)\.(?: |$)", re.MULTILINE)
+_TRACEBACK: Final = "Traceback (most recent call last):"
+_DATABASE: Final = re.compile(r"\bJDBCRDD\b")
 
 
 class TaskFailed(Exception):
@@ -152,37 +169,97 @@ def translate_spark_error(error: Exception, *, stage: str) -> OmnigraphError:
         return Cancelled(f"stage {stage} was cancelled; nothing was committed", stage=stage)
     if is_session_lost(error):
         return SparkUnavailable(
-            f"the Spark session was lost in stage {stage} ({_reason(text)}); nothing was committed;"
-            " run the job again",
+            f"the Spark session was lost in stage {stage} ({find_reason(text).text}); nothing was"
+            " committed; run the job again",
             stage=stage,
         )
     return _failed_without_words(text, stage)
 
 
 def is_session_lost(error: Exception) -> bool:
-    """Whether there is no Spark to talk to any more."""
+    """Whether there is no Spark to talk to any more.
+
+    What a job says proves little: a user's function has lost connections of its own.
+    """
     names = {cls.__name__ for cls in type(error).__mro__}
-    return not names.isdisjoint(_LOST_CLASSES) or _LOST.search(str(error)) is not None
+    if not names.isdisjoint(_LOST_CLASSES):
+        return True
+    text = str(error)
+    if "PythonException" in names or _TRACEBACK in text:
+        return False
+    if _LOST.search(text):
+        return True
+    is_between = type(error).__name__ in _WIRES or "RpcError" in names
+    return is_between and _NO_ANSWER.search(text) is not None and not _OF_A_JOB.search(text)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SparkReason:
+    """What Spark says about a failure, without its stacks."""
+
+    text: str
+    conditions: tuple[str, ...] = ()
+    """Spark's names for it, the innermost last."""
+    path: str | None = None
+    """The file that was being read, as an address of ours."""
+    is_of_database: bool = False
+    """Rows of a database were being read."""
+
+
+def find_reason(text: str) -> SparkReason:
+    """The innermost cause that Spark has words for, and what it was doing."""
+    if _TRACEBACK in text:
+        return SparkReason(text=_last_words(text))
+    causes = _causes(text)
+    named = [each for each in causes if _has_words(each)]
+    told = named[-1] if named else causes[-1]
+    if told is not causes[-1]:
+        told = f"{told} ({causes[-1]})"
+    file = _FILE_READ.search(text)
+    return SparkReason(
+        text=told[:_LONGEST],
+        conditions=tuple(
+            each["name"]
+            for cause in causes
+            for each in _CONDITION.finditer(cause)
+            if not each["name"].startswith(_OF_SPARK)
+        ),
+        path=None if file is None else our_address(file["path"]),
+        is_of_database=_DATABASE.search(text) is not None,
+    )
 
 
 def _failed_without_words(text: str, stage: str) -> PipelineTaskError:
     lost = _LOST_TASK.search(text)
     partition = None if lost is None else int(lost["task"])
     attempts = None if lost is None else int(lost["times"])
-    reason = _reason(text)
-    if _KILLED.search(text):
+    found = find_reason(text)
+    reason = found.text
+    is_killed = _KILLED.search(text) is not None
+    if is_killed:
         reason = "its Python worker or executor was killed, most often for lack of memory"
         advice = "lower pipeline.batch_bytes, use more partitions, or give the workers more memory"
     else:
         advice = "see the log of Spark for the whole error"
     task = "a task" if partition is None else f"task {partition}"
     often = "" if attempts is None else f" {_times(attempts)}"
+    details: dict[str, JsonValue] = {
+        "conditions": list(found.conditions),
+        "path": found.path,
+        "is_of_database": found.is_of_database,
+    }
+    if is_killed:
+        details = {}
     return PipelineTaskError(
         f"stage {stage}: {task} failed{often}: {reason}; nothing was committed; {advice}",
         stage=stage,
         partition=partition,
         attempts=attempts,
-        cause={"error": "spark", "message": reason, "details": {}},
+        cause={
+            "error": "spark",
+            "message": reason,
+            "details": {name: value for name, value in details.items() if value},
+        },
     )
 
 
@@ -194,9 +271,38 @@ def _times(attempts: int) -> str:
     return "once" if attempts == 1 else f"{attempts} times"
 
 
-def _reason(text: str) -> str:
-    """The innermost cause that Spark names, without its stack."""
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    causes = [line for line in lines if line.startswith("Caused by: ")]
-    shown = causes[-1] if causes else next(iter(lines), "no reason was given")
-    return _JVM_PREFIX.sub("", shown)[:_LONGEST]
+def _causes(text: str) -> list[str]:
+    """What Spark and its causes say, the outermost first; each in one line."""
+    found: list[list[str]] = []
+    is_stack = False
+    for line in text.splitlines():
+        shown = line.strip()
+        if shown.startswith(("Caused by: ", ": ")) or (shown and not found):
+            found.append([shown])
+            is_stack = False
+        elif shown.startswith(("at ", "== ", "JVM stacktrace", "...")) or not shown:
+            is_stack = True
+        elif not is_stack:
+            found[-1].append(shown)
+    causes = [_JVM_PREFIX.sub("", " ".join(lines)) for lines in found]
+    return [each for each in causes if not _CALL.match(each)] or ["no reason was given"]
+
+
+def _has_words(cause: str) -> bool:
+    found = _CONDITION.search(cause)
+    return found is not None and found["name"] not in _WORDLESS
+
+
+def _last_words(text: str) -> str:
+    """The line of a Python error below its stack."""
+    lines = text[text.rindex(_TRACEBACK) :].splitlines()[1:]
+    told = [line for line in lines if line.strip() and not line.startswith((" ", "\t"))]
+    return next(iter(told), "no reason was given")[:_LONGEST]
+
+
+def our_address(path: str) -> str:
+    """The address of a file that Spark names, as we name it."""
+    path = unquote(path)
+    if path.startswith("s3a://"):
+        return f"s3://{path[6:]}"
+    return re.sub("^file:/+", "/", path)

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from omnigraph.pipeline.arrow_batches import conform
-from omnigraph.pipeline.tasks import TaskResult, run_tasks
+from omnigraph.pipeline.stage_teller import NOTHING_KNOWN, StageTeller
+from omnigraph.pipeline.tasks import run_here, run_tasks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     import pyarrow as pa
 
-    from omnigraph.pipeline.progress import Progress, StageRunner
+    from omnigraph.pipeline.progress import StageRunner
     from omnigraph.pipeline.session import PipelineSession
+    from omnigraph.pipeline.stage_teller import Amount
+    from omnigraph.pipeline.tasks import TaskResult
 
 _Task = TypeVar("_Task")
 
@@ -27,14 +29,21 @@ class TaskLane(Protocol):
         """How many tasks run at the same time."""
         ...
 
+    @property
+    def teller(self) -> StageTeller:
+        """Tells how far the tasks are."""
+        ...
+
     def run(
         self,
         stage: str,
         tasks: Sequence[_Task],
         function: Callable[[_Task], Iterable[pa.RecordBatch]],
         schema: pa.Schema,
+        *,
+        work: Amount = NOTHING_KNOWN,
     ) -> list[TaskResult]:
-        """What each task gave.
+        """What each task gave; `work` is what they have to do, for whoever watches.
 
         Raises:
             OmnigraphError: a task raised it; on Spark as `run_tasks` says.
@@ -59,22 +68,31 @@ class SparkLane:
         numbers = self.session.spark.range(1 << 16).selectExpr("spark_partition_id() AS number")
         return max(1, self.runner.run("plan", lambda: numbers.distinct().count()))
 
+    @property
+    def teller(self) -> StageTeller:
+        """The one of the runner."""
+        return self.runner.teller
+
     def run(
         self,
         stage: str,
         tasks: Sequence[_Task],
         function: Callable[[_Task], Iterable[pa.RecordBatch]],
         schema: pa.Schema,
+        *,
+        work: Amount = NOTHING_KNOWN,
     ) -> list[TaskResult]:
         """What each task gave."""
-        return run_tasks(self.session, stage, tasks, function, schema, runner=self.runner)
+        return run_tasks(
+            self.session, stage, tasks, function, schema, runner=self.runner, work=work
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
 class LocalLane:
     """Tasks in this process."""
 
-    progress: Progress | None = None
+    teller: StageTeller = field(default_factory=StageTeller)
 
     @property
     def slots(self) -> int:
@@ -87,16 +105,8 @@ class LocalLane:
         tasks: Sequence[_Task],
         function: Callable[[_Task], Iterable[pa.RecordBatch]],
         schema: pa.Schema,
+        *,
+        work: Amount = NOTHING_KNOWN,
     ) -> list[TaskResult]:
         """What each task gave."""
-        results = []
-        for partition, task in enumerate(tasks):
-            self._tell(stage, partition, len(tasks))
-            batches = tuple(conform(batch, schema) for batch in function(task))
-            results.append(TaskResult(partition=partition, attempt=1, batches=batches))
-        self._tell(stage, len(tasks), len(tasks))
-        return results
-
-    def _tell(self, stage: str, done: int, total: int) -> None:
-        if self.progress is not None and total:
-            self.progress(stage, done, total)
+        return run_here(stage, tasks, function, schema, self.teller, work)

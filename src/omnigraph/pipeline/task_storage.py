@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from omnigraph.clock import SystemClock
-from omnigraph.ids import UlidSource
+from omnigraph.ids import MAIN_BRANCH_ID, UlidSource
 from omnigraph.settings import load_process_settings
 
 if TYPE_CHECKING:
@@ -53,6 +53,16 @@ def open_task_storage(root: str) -> GraphStorage:
 
     settings = _IN_FORCE.get() or load_process_settings().storage
     return open_storage(parse_location(root, settings), settings, UlidSource(SystemClock()))
+
+
+def prove_access(root: str) -> None:
+    """Read what every graph has.
+
+    Raises:
+        ObjectMissing: this process sees no graph there.
+        OmnigraphError: it may not read it.
+    """
+    open_task_storage(root).manifest.open_line(MAIN_BRANCH_ID)
 
 
 def open_task_table(storage: GraphStorage, table: TaskTable) -> TableHandle:

@@ -24,14 +24,16 @@ from omnigraph.pipeline.spark_errors import (
     is_failure,
     read_failure,
 )
+from omnigraph.pipeline.stage_teller import NOTHING_KNOWN
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from pyspark.sql import DataFrame
 
-    from omnigraph.pipeline.progress import Progress
+    from omnigraph.graph.stage_progress import Progress
     from omnigraph.pipeline.session import PipelineSession
+    from omnigraph.pipeline.stage_teller import Amount, StageTeller
 
 _Task = TypeVar("_Task")
 
@@ -66,6 +68,7 @@ def run_tasks(
     *,
     progress: Progress | None = None,
     runner: StageRunner | None = None,
+    work: Amount = NOTHING_KNOWN,
 ) -> list[TaskResult]:
     """Call the function once for each task on the executors; the results, in the order of `tasks`.
 
@@ -77,6 +80,7 @@ def run_tasks(
         schema: of the result; any Arrow type, also those that Spark lacks.
         progress: told how many tasks are done.
         runner: of the job that this stage belongs to, to be cancelled with it.
+        work: what all tasks together have to do; progress shows the share of those that are done.
 
     Raises:
         OmnigraphError: a task raised it and no retry can mend it; of several, the one of the first
@@ -87,23 +91,36 @@ def run_tasks(
     """
     if not tasks:
         return []
-    if session is None:
-        return [
-            TaskResult(
-                partition=number,
-                attempt=1,
-                batches=tuple(conform(batch, schema) for batch in function(task)),
-            )
-            for number, task in enumerate(tasks)
-        ]
     runner = runner or StageRunner(session, progress)
+    if session is None:
+        return run_here(stage, tasks, function, schema, runner.teller, work)
     body = _CollectedTask(function=function, schema=schema)
 
     def action() -> pa.Table:
         frame = _one_partition_each(session, tasks)
         return frame.mapInArrow(body, _RESULTS_DDL).toArrow()
 
-    return _read_results(runner.run(stage, action, tasks=len(tasks)), stage, len(tasks))
+    rows = runner.run(stage, action, tasks=len(tasks), work=work)
+    return _read_results(rows, stage, len(tasks))
+
+
+def run_here(
+    stage: str,
+    tasks: Sequence[_Task],
+    function: Callable[[_Task], Iterable[pa.RecordBatch]],
+    schema: pa.Schema,
+    teller: StageTeller,
+    work: Amount = NOTHING_KNOWN,
+) -> list[TaskResult]:
+    """The same in this process, one task after the other."""
+    results = []
+    for partition, task in enumerate(tasks):
+        teller.tell_tasks(stage, partition, len(tasks), work)
+        batches = tuple(conform(batch, schema) for batch in function(task))
+        results.append(TaskResult(partition=partition, attempt=1, batches=batches))
+    if tasks:
+        teller.tell_tasks(stage, len(tasks), len(tasks), work)
+    return results
 
 
 def run_partitions(

@@ -17,7 +17,6 @@ from omnigraph.embedding.pace import Rate
 from omnigraph.errors import InternalError
 from omnigraph.pipeline.embed_tasks import (
     MOST_TEXTS,
-    PAID,
     SURVEYED,
     ChosenTexts,
     PayTask,
@@ -26,7 +25,8 @@ from omnigraph.pipeline.embed_tasks import (
     pay,
     survey,
 )
-from omnigraph.pipeline.paid_vectors import PaidVectors, VectorReader, is_paid_file
+from omnigraph.pipeline.paid_vectors import PLACES, PaidVectors, is_paid_file
+from omnigraph.pipeline.stage_teller import Amount
 from omnigraph.pipeline.task_lanes import LocalLane
 
 if TYPE_CHECKING:
@@ -105,11 +105,6 @@ class TextEmbedding:
         self._earlier: dict[str, list[bytes]] = {}
         self._surveyed: set[bytes] = set()
         self._places: dict[bytes, str] | None = None
-
-    @property
-    def reader(self) -> VectorReader:
-        """The vectors that there are."""
-        return VectorReader(self._objects, self.places)
 
     @property
     def places(self) -> dict[bytes, str]:
@@ -195,10 +190,11 @@ class TextEmbedding:
 
     def _run(self, tasks: list[PayTask]) -> None:
         # What was handed in lives in this process and nowhere else.
-        lane = self._lane if self._given is None else LocalLane()
+        lane = self._lane if self._given is None else LocalLane(teller=self._lane.teller)
         function = pay if self._given is None else partial(pay, given=self._given)
         retries = 0
-        for result in lane.run(EMBED, tasks, function, PAID):
+        texts = sum(len(each.places) for task in tasks for each in task.chosen)
+        for result in lane.run(EMBED, tasks, function, PLACES, work=Amount(rows=texts)):
             (batch,) = result.batches
             column: Any = batch.column("file")  # Any: a dictionary array
             files = column.dictionary.to_pylist()

@@ -262,22 +262,38 @@ def _replaced(
     """The offsets of replaced rows by fragment, or where they were written."""
     if not len(addresses):
         return {}
-    ordered = np.sort(addresses)
-    offsets = (ordered & ((1 << _OFFSET_BITS) - 1)).astype(OFFSET)
-    numbers, starts = np.unique(ordered >> _OFFSET_BITS, return_index=True)
-    ends = [*starts[1:].tolist(), len(ordered)]
-    spans = list(zip(numbers.tolist(), starts.tolist(), ends, strict=True))
-    if plan.offsets_folder is None:
-        return {number: offsets[start:end].tobytes() for number, start, end in spans}
+    if plan.offsets_folder is not None:
+        name = f"{part.number:06d}-{plan.base.layout.table_id}"
+        return dict(keep_offsets(storage, plan.offsets_folder, name, addresses))
+    offsets, spans = _by_fragment(addresses)
+    return {number: offsets[start:end].tobytes() for number, (start, end) in spans.items()}
+
+
+def keep_offsets(
+    storage: GraphStorage, folder: str, name: str, addresses: _Numbers
+) -> dict[int, StoredOffsets]:
+    """Write the offsets of rows at these addresses; where those of each fragment are."""
+    offsets, spans = _by_fragment(addresses)
     # A task that runs twice must not write over what the other run told of.
-    run = UlidSource(SystemClock()).next_ulid()
-    path = f"{plan.offsets_folder}/offsets-{part.number:06d}-{plan.base.layout.table_id}-{run}"
+    path = f"{folder}/offsets-{name}-{UlidSource(SystemClock()).next_ulid()}"
     storage.objects.put(path, offsets.tobytes())
     size = OFFSET.itemsize
     return {
         number: StoredOffsets(path=path, start=start * size, end=end * size)
-        for number, start, end in spans
+        for number, (start, end) in spans.items()
     }
+
+
+def _by_fragment(
+    addresses: _Numbers,
+) -> tuple[npt.NDArray[np.uint32], dict[int, tuple[int, int]]]:
+    """The offsets of rows, and by fragment which of them are its own."""
+    ordered = np.sort(addresses)
+    offsets = (ordered & ((1 << _OFFSET_BITS) - 1)).astype(OFFSET)
+    numbers, starts = np.unique(ordered >> _OFFSET_BITS, return_index=True)
+    ends = [*starts[1:].tolist(), len(ordered)]
+    spans = zip(starts.tolist(), ends, strict=True)
+    return offsets, dict(zip(numbers.tolist(), spans, strict=True))
 
 
 def delete_replaced(task: Deletion) -> Iterator[pa.RecordBatch]:
@@ -292,22 +308,21 @@ def delete_replaced(task: Deletion) -> Iterator[pa.RecordBatch]:
     base = open_task_table(storage, task.table)
     found: list[Pieces] = []
     for fragment, parts in task.replaced.items():
-        read = [np.frombuffer(_bytes_of(storage, each), OFFSET) for each in parts]
-        offsets = np.concatenate(read).astype(np.int64)
-        if len(np.unique(offsets)) != len(offsets):
+        addresses = np.concatenate([read_addresses(storage, fragment, each) for each in parts])
+        if len(np.unique(addresses)) != len(addresses):
             raise InternalError(
                 f"{task.table.layout.table_key}: an upsert replaces a row of fragment {fragment}"
                 " twice, so some id is in its input twice; please report this"
             )
-        addresses = (offsets | (fragment << _OFFSET_BITS)).tolist()
-        found.append(storage.tables.delete_addresses(base, addresses))
+        found.append(storage.tables.delete_addresses(base, addresses.tolist()))
     yield _pickled(join_pieces(found))
 
 
-def _bytes_of(storage: GraphStorage, offsets: Offsets) -> bytes:
-    if isinstance(offsets, bytes):
-        return offsets
-    return storage.objects.get_range(offsets.path, offsets.start, offsets.end)
+def read_addresses(storage: GraphStorage, fragment: int, offsets: Offsets) -> _Numbers:
+    """The addresses of rows of a fragment whose offsets were returned or kept."""
+    if isinstance(offsets, StoredOffsets):
+        offsets = storage.objects.get_range(offsets.path, offsets.start, offsets.end)
+    return np.frombuffer(offsets, OFFSET).astype(np.int64) | (fragment << _OFFSET_BITS)
 
 
 def _pickled(value: object) -> pa.RecordBatch:

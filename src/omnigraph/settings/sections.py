@@ -32,6 +32,7 @@ from omnigraph.settings.values import (
     parse_provider,
     parse_ratio,
     parse_size,
+    parse_some_size,
     parse_text,
     parse_whole,
 )
@@ -64,13 +65,17 @@ class Source:
         return ""
 
 
-def _setting(variable: str, parse: Callable[[str], _T], *, default: _T) -> _T:
+def _setting(
+    variable: str, parse: Callable[[str], _T], *, default: _T, may_hold_secret: bool = False
+) -> _T:
     """Declare a field: its variable, how to read it, its default."""
     metadata = {"source": Source(variable, parse)}
     if isinstance(default, dict):
-        made: object = field(default_factory=default.copy, metadata=metadata)
+        made: object = field(
+            default_factory=default.copy, metadata=metadata, repr=not may_hold_secret
+        )
     else:
-        made = field(default=default, metadata=metadata)
+        made = field(default=default, metadata=metadata, repr=not may_hold_secret)
     return cast("_T", made)  # `dataclass` puts the value in the place of this field object
 
 
@@ -133,8 +138,13 @@ class SparkSettings:
 
     engine: Engine = _setting("OMNIGRAPH_ENGINE", one_of(Engine), default=Engine.AUTO)
     master: str = _setting("OMNIGRAPH_SPARK_MASTER", parse_text, default="local[*,4]")
-    remote: str | None = _optional("OMNIGRAPH_SPARK_REMOTE", parse_text)
-    conf: Mapping[str, str] = _setting("OMNIGRAPH_SPARK_CONF", parse_pairs, default={})
+    remote: str | None = _setting(
+        "OMNIGRAPH_SPARK_REMOTE", parse_text, default=None, may_hold_secret=True
+    )
+    """An address may carry a token."""
+    conf: Mapping[str, str] = _setting(
+        "OMNIGRAPH_SPARK_CONF", parse_pairs, default={}, may_hold_secret=True
+    )
     app_name: str | None = _optional("OMNIGRAPH_SPARK_APP_NAME", parse_text)
     min_input_bytes: int = _setting("OMNIGRAPH_SPARK_MIN_INPUT_BYTES", parse_size, default=32 * MIB)
     cds: bool = _setting("OMNIGRAPH_SPARK_CDS", parse_flag, default=True)
@@ -144,11 +154,11 @@ class SparkSettings:
 class PipelineSettings:
     """Sizes, thresholds and attempts of the data pipeline."""
 
-    split_bytes: int = _setting("OMNIGRAPH_PIPELINE_SPLIT_BYTES", parse_size, default=32 * MIB)
+    split_bytes: int = _setting("OMNIGRAPH_PIPELINE_SPLIT_BYTES", parse_some_size, default=32 * MIB)
     rows_per_file: int = _setting(
         "OMNIGRAPH_PIPELINE_ROWS_PER_FILE", parse_count, default=1_048_576
     )
-    batch_bytes: int = _setting("OMNIGRAPH_PIPELINE_BATCH_BYTES", parse_size, default=8 * MIB)
+    batch_bytes: int = _setting("OMNIGRAPH_PIPELINE_BATCH_BYTES", parse_some_size, default=8 * MIB)
     max_violations: int = _setting("OMNIGRAPH_PIPELINE_MAX_VIOLATIONS", parse_whole, default=1_000)
     max_rejects: int = _setting("OMNIGRAPH_PIPELINE_MAX_REJECTS", parse_whole, default=10_000)
     max_reject_ratio: float = _setting(

@@ -141,6 +141,14 @@ def parse_size(value: str) -> int:
     return size_bytes
 
 
+def parse_some_size(value: str) -> int:
+    """As `parse_size`, but not nothing."""
+    size_bytes = parse_size(value)
+    if not size_bytes:
+        raise ValueError("expected a number of bytes above 0, or one with KiB, MiB or GiB")
+    return size_bytes
+
+
 def parse_ratio(value: str) -> float:
     """A number from 0 to 1."""
     if not re.fullmatch(r"[0-9]*\.?[0-9]+(e-[0-9]+)?", value) or not 0 <= float(value) <= 1:

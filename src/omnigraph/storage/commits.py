@@ -156,7 +156,7 @@ def fork(
     lines: Lines,
     handle: TableHandle,
     branch_id: BranchId,
-    delete_prefix: Callable[[str], None],
+    delete_prefix: Callable[[str], object],
 ) -> Pin:
     """A line for a graph branch that starts at this handle, durable.
 
@@ -216,7 +216,7 @@ def delete_fork(
     lines: Lines,
     layout: TableLayout,
     branch_id: BranchId,
-    delete_prefix: Callable[[str], None],
+    delete_prefix: Callable[[str], object],
 ) -> None:
     """Remove the line of a graph branch, and what is left of one whose ref is gone.
 

@@ -122,18 +122,19 @@ class StorageAdapter:
         except ObjectMissing:
             return
 
-    def delete_prefix(self, prefix: str) -> None:
-        """Delete every object below a prefix, the deepest first."""
-        for each in reversed(self.list(prefix)):
-            self.delete(each.path)
-
-    def delete_tree(self, path: str) -> None:
-        """Delete an object, or everything below a folder of that name."""
-        below = self.list(path)
+    def delete_prefix(self, prefix: str) -> int:
+        """Delete every object below a prefix, the deepest first; how many there were."""
+        below = self.list(prefix)
         for each in reversed(below):
             self.delete(each.path)
+        return len(below)
+
+    def delete_tree(self, path: str) -> int:
+        """Delete an object, or everything below a folder of that name; how many there were."""
+        below = self.delete_prefix(path)
         if not below:
             self.delete(path)
+        return below or 1
 
     def _holds(self, path: str, data: bytes) -> bool:
         try:

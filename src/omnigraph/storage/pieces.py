@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 from lance import LanceOperation, Transaction
@@ -23,6 +23,7 @@ from omnigraph.storage.blob_rows import blobs_of_rows
 from omnigraph.storage.blobs import STORED_BLOB, blob_bytes
 from omnigraph.storage.files import line_folder, written_files
 from omnigraph.storage.handles import Pin, TableHandle
+from omnigraph.storage.layout import batches_of
 from omnigraph.storage.links import live_rows, nothing, staged
 from omnigraph.storage.reading import ROW_ID, ScanOptions, scan
 from omnigraph.storage.writes import (
@@ -33,13 +34,17 @@ from omnigraph.storage.writes import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from omnigraph.storage.blob_rows import BlobValue
     from omnigraph.storage.handles import StagedWrite, WriteStamp
     from omnigraph.storage.links import Writing
     from omnigraph.storage.sizes import FragmentInfo
     from omnigraph.storage.writes import Rows
+
+_BLOBS_AT_ONCE: Final = 1 << 10
+_BLOB_BYTES: Final = 32 << 20
+"""Rows whose blobs are opened, and bytes of them that are held, while rows are written again."""
 
 
 class PieceKind(StrEnum):
@@ -91,17 +96,58 @@ def join_pieces(parts: Iterable[Pieces]) -> Pieces:
     )
 
 
-def write_pieces(writing: Writing, handle: TableHandle, rows: Rows) -> Pieces:
+def write_pieces(
+    writing: Writing, handle: TableHandle, rows: Rows, *, rows_per_file: int | None
+) -> Pieces:
     """Data files of new rows."""
-    return Pieces(added=tuple(write_rows(writing, handle, rows)))
+    return Pieces(added=tuple(write_rows(writing, handle, rows, rows_per_file=rows_per_file)))
 
 
 def write_changed(
     writing: Writing, handle: TableHandle, rows: Rows, row_ids: Sequence[int]
 ) -> Pieces:
-    """Data files of new forms of the rows with these row ids, which come in ascending order."""
-    fragments = write_rows(writing, handle, rows)
+    """Data files of new forms of the rows with these row ids, which come in ascending order.
+
+    A blob that `rows` leaves out is kept: it is read for some rows at a time.
+    """
+    whole = _with_kept_blobs(handle, rows, row_ids) if handle.layout.blobs else rows
+    fragments = write_rows(writing, handle, whole)
     return Pieces(changed=tuple(staging.numbered(fragments, row_ids)))
+
+
+def _with_kept_blobs(
+    handle: TableHandle, rows: Rows, row_ids: Sequence[int]
+) -> Iterator[pa.RecordBatch]:
+    start = 0
+    for batch in batches_of(rows):
+        left_out = sorted(handle.layout.blobs - set(batch.schema.names))
+        step = _BLOBS_AT_ONCE if left_out else max(batch.num_rows, 1)
+        for at in range(0, batch.num_rows, step):
+            part = batch.slice(at, step)
+            held = row_ids[start : start + part.num_rows]
+            start += part.num_rows
+            found = {name: blobs_of_rows(handle, held, name) for name in left_out}
+            yield from _joined(part, found)
+
+
+def _joined(
+    rows: pa.RecordBatch, blobs: Mapping[str, Sequence[BlobValue]]
+) -> Iterator[pa.RecordBatch]:
+    """The rows with their blobs, in batches that hold few bytes of them."""
+    start = held_bytes = 0
+    for at in range(rows.num_rows):
+        held_bytes += sum(_length(values[at]) for values in blobs.values())
+        if held_bytes >= _BLOB_BYTES or at == rows.num_rows - 1:
+            part = rows.slice(start, at + 1 - start)
+            for name, values in blobs.items():
+                cells = [_stored(each) for each in values[start : at + 1]]
+                part = part.append_column(pa.field(name, STORED_BLOB), pa.array(cells, STORED_BLOB))
+            yield part
+            start, held_bytes = at + 1, 0
+
+
+def _length(value: BlobValue) -> int:
+    return 0 if value is None or isinstance(value, str) else value.length
 
 
 def delete_addresses(writing: Writing, handle: TableHandle, addresses: Sequence[int]) -> Pieces:

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 STORAGE_VERSION: Literal["2.2"] = "2.2"
 AUTO_CLEANUP = "lance.auto_cleanup."
+ROWS_PER_FILE = 1 << 20
+"""Of a write that does not say how many rows a data file may have."""
 
 Operation = LanceOperation.BaseOperation
 
@@ -86,7 +88,9 @@ def delete_line(dataset: LanceDataset, name: str) -> None:
     own_object(dataset).branches.delete(name)
 
 
-def write_rows(dataset: LanceDataset, rows: pa.RecordBatchReader) -> list[FragmentMetadata]:
+def write_rows(
+    dataset: LanceDataset, rows: pa.RecordBatchReader, *, rows_per_file: int | None
+) -> list[FragmentMetadata]:
     """New data files under the table's line; the commit gives fragment and row ids.
 
     External blobs are stored as the addresses they are: which ones are allowed was decided above.
@@ -96,6 +100,7 @@ def write_rows(dataset: LanceDataset, rows: pa.RecordBatchReader) -> list[Fragme
         dataset,
         schema=rows.schema,
         mode="append",
+        max_rows_per_file=rows_per_file or ROWS_PER_FILE,
         data_storage_version=STORAGE_VERSION,
         allow_external_blob_outside_bases=True,
     )

@@ -280,12 +280,17 @@ class TableStorage(Protocol):
         """Removes the settings by which Lance would delete old versions by itself."""
         ...
 
-    def write_pieces(self, handle: TableHandle, rows: Rows) -> Pieces:
-        """Data files of new rows."""
+    def write_pieces(
+        self, handle: TableHandle, rows: Rows, *, rows_per_file: int | None = None
+    ) -> Pieces:
+        """Data files of new rows, each with at most so many."""
         ...
 
     def write_changed(self, handle: TableHandle, rows: Rows, row_ids: Sequence[int]) -> Pieces:
-        """Data files of new forms of the rows with these row ids, in ascending order."""
+        """Data files of new forms of the rows with these row ids, in ascending order.
+
+        A blob that `rows` leaves out is kept.
+        """
         ...
 
     def delete_addresses(self, handle: TableHandle, addresses: Sequence[int]) -> Pieces:

@@ -69,7 +69,7 @@ class TableStore:
         calls: StoreCalls,
         durable: Durable,
         ids: IdSource,
-        delete_prefix: Callable[[str], None],
+        delete_prefix: Callable[[str], object],
     ) -> None:
         self._calls = calls
         self._lines = Lines(location, calls)
@@ -304,12 +304,17 @@ class TableStore:
         """Removes the settings by which Lance would delete old versions by itself."""
         return maintenance.stage_without_cleanup(self._writing, handle, stamp)
 
-    def write_pieces(self, handle: TableHandle, rows: Rows) -> Pieces:
+    def write_pieces(
+        self, handle: TableHandle, rows: Rows, *, rows_per_file: int | None = None
+    ) -> Pieces:
         """Data files of new rows."""
-        return pieces.write_pieces(self._writing, handle, rows)
+        return pieces.write_pieces(self._writing, handle, rows, rows_per_file=rows_per_file)
 
     def write_changed(self, handle: TableHandle, rows: Rows, row_ids: Sequence[int]) -> Pieces:
-        """Data files of new forms of the rows with these row ids, in ascending order."""
+        """Data files of new forms of the rows with these row ids, in ascending order.
+
+        A blob that `rows` leaves out is kept.
+        """
         return pieces.write_changed(self._writing, handle, rows, row_ids)
 
     def delete_addresses(self, handle: TableHandle, addresses: Sequence[int]) -> Pieces:

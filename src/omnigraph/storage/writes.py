@@ -57,13 +57,15 @@ def _append(
     return staged(writing, handle, operation, stamp, added=added, rebase=rebase)
 
 
-def write_rows(writing: Writing, handle: TableHandle, rows: Rows) -> list[FragmentMetadata]:
+def write_rows(
+    writing: Writing, handle: TableHandle, rows: Rows, *, rows_per_file: int | None = None
+) -> list[FragmentMetadata]:
     """Data files under the line of the handle; none for no rows."""
     source = _Source(handle, rows)
     if source.is_empty:
         return []
     with source.failing_as_it_did(), writing.calls.making("write", handle.layout.table_key):
-        return staging.write_rows(handle.dataset, source.reader())
+        return staging.write_rows(handle.dataset, source.reader(), rows_per_file=rows_per_file)
 
 
 class _Source:

@@ -433,7 +433,9 @@ CASES = [
     Case(2, "usage", "is not one of 'fail'", *DATA, *APPEND, "--on-error", "skip"),
     Case(2, "usage", "--max-rejects", *DATA, *APPEND, "--max-rejects", "-1"),
     Case(2, "usage", "--max-reject-ratio", *DATA, *APPEND, "--max-reject-ratio", "2"),
-    Case(2, "usage", "about the executors of Spark", *DATA, *APPEND, "--shared-filesystem"),
+    Case(2, "usage", "--shared-filesystem is about Spark", *DATA, *APPEND, "--shared-filesystem"),
+    Case(2, "usage", "--spark-conf is about Spark", *DATA, *APPEND, "--spark-conf", "a.b=c"),
+    Case(2, "usage", "--spark-master is about Spark", *DATA, *APPEND, "--spark-master", "yarn"),
     Case(2, "usage", "KEY=VALUE", *DATA, *APPEND, "--spark-conf", "spark.ui.enabled"),
     Case(
         *(2, "usage", "--spark-master sets up Spark", *DATA, *APPEND),

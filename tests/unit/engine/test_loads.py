@@ -33,6 +33,7 @@ from omnigraph.errors import (
 from omnigraph.failpoints import armed
 from omnigraph.graph import blob_values
 from omnigraph.graph.job_report import JobReport, TableReport
+from omnigraph.graph.stage_progress import StageProgress
 
 SCHEMA = """
 node Person {
@@ -521,8 +522,8 @@ def test_a_branch_that_others_deleted_is_no_matter_when_its_load_fails(
 
 
 def test_the_branch_of_a_load_that_is_interrupted_is_removed_again(graph: Graph) -> None:
-    def interrupt(stage: str, *_: int) -> None:
-        if stage == "stage":
+    def interrupt(told: StageProgress) -> None:
+        if told.stage == "stage":
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
@@ -538,8 +539,8 @@ def test_the_branch_of_a_load_that_is_interrupted_is_removed_again(graph: Graph)
 
 
 def test_the_branch_of_a_load_that_may_have_happened_stays(graph: Graph) -> None:
-    def lose(stage: str, *_: int) -> None:
-        if stage == "commit":
+    def lose(told: StageProgress) -> None:
+        if told.stage == "commit":
             raise RecoveryRequired("the answer was lost", operation_id="o")
 
     with pytest.raises(
@@ -806,12 +807,9 @@ def test_a_name_of_a_node_and_an_edge_type_is_told_apart(graphs: Opened) -> None
 
 
 def test_the_receipt_is_that_of_the_contract(graph: Graph) -> None:
-    seen: list[str] = []
-    report = graph.as_actor("ann").load(
-        lines(node("City", name="oslo")),
-        mode="merge",
-        progress=lambda stage, *_: seen.append(stage),
-    )
+    told: list[StageProgress] = []
+    text = lines(node("City", name="oslo"))
+    report = graph.as_actor("ann").load(text, mode="merge", progress=told.append)
     found = report.to_dict()
     assert {
         *("operation_id", "job_key", "commit", "branch", "mode", "engine", "merge_strategy"),
@@ -823,11 +821,26 @@ def test_the_receipt_is_that_of_the_contract(graph: Graph) -> None:
     assert set(found["tables"][0]) == {
         *("table", "read", "added", "changed", "unchanged", "removed", "rejected", "superseded"),
     }
-    assert (
-        seen == [each["name"] for each in found["stages"]] == ["intake", "check", "stage", "commit"]
-    )
+    stages = ["intake", "check", "stage", "commit"]
+    assert [each["name"] for each in found["stages"]] == stages
+    assert list(dict.fromkeys(each.stage for each in told)) == stages
     assert all(each["seconds"] >= 0 for each in found["stages"])
     assert (found["stages"][0]["rows"], found["stages"][0]["bytes"]) == (1, 43)
+
+
+def test_whoever_watches_is_told_the_rows_and_bytes_so_far(graph: Graph) -> None:
+    # More than one piece of the reader, which takes 2 MiB.
+    text = lines(*(node("City", name=f"{number:0900}") for number in range(3000)))
+    told: list[StageProgress] = []
+    graph.load(text, mode="append", progress=told.append)
+    intake = [each for each in told if each.stage == "intake"]
+    assert {each.total_bytes for each in intake} == {len(text)}
+    sizes = [each.bytes for each in intake if each.bytes is not None]
+    assert sizes == sorted(sizes)
+    assert 2 << 20 <= sizes[0] < len(text)
+    assert (intake[-1].rows, intake[-1].bytes) == (3000, len(text))
+    later = [each for each in told if each.stage != "intake"]
+    assert {each.total_rows for each in later} == {3000}
 
 
 def test_a_table_that_is_out_of_balance_is_an_internal_error() -> None:

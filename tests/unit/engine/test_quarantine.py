@@ -107,6 +107,31 @@ def test_the_source_is_the_file_or_the_name_of_the_table(
     assert [each.rejected for each in report.tables] == [1, 2, 1]
 
 
+def test_numbers_that_json_does_not_know_are_spelled(tmp_path: Path, place: Path) -> None:
+    schema = "node Reading { name: String @key  value: F64?  values: [F32]? }"
+    rows = pa.table(
+        {
+            "name": ["a", "b", "c", "d"],
+            "value": pa.array([float("nan"), float("inf"), 1.5, 2.5], pa.float64()),
+            "values": pa.array([None, [1.0], [float("-inf"), None], [2.0]], pa.list_(pa.float32())),
+        }
+    )
+    with Graph.init(tmp_path / "readings", schema=schema) as graph:
+        report = set_aside(graph, {"Reading": rows}, place)
+        assert graph.snapshot().count("Reading") == 1
+        raws = [json.loads(each["raw"])["data"] for each in lines_of(report.rejects_uri)]
+        assert [(each["value"], each["values"]) for each in raws] == [
+            ("NaN", None),
+            ("Infinity", [1.0]),
+            (1.5, ["-Infinity", None]),
+        ]
+        # As null they would be loaded; as texts they are refused until somebody mends them.
+        text = b"\n".join(str(each["raw"]).encode() for each in lines_of(report.rejects_uri))
+        with pytest.raises(LoadRejected) as refused:
+            graph.load(text, mode="append")
+        assert refused.value.details["counts"] == {"type_error": 3}
+
+
 def test_every_record_of_a_tuple_goes_and_a_conflict_with_committed_rows(
     graph: Graph, place: Path
 ) -> None:
@@ -330,6 +355,17 @@ def test_a_larger_part_than_allowed_fails_the_load_with_files(graph: Graph, plac
     assert len(lines_of(str(e.value.details["rejects_uri"]))) == 2
     assert not graph.snapshot().entity("Person", "n1")
     assert set_aside(graph, text, place, max_reject_ratio=0.25).commit is not None
+
+
+def test_a_part_of_bad_rows_may_be_as_large_as_its_bound(graph: Graph, place: Path) -> None:
+    bad = [person(f"b{n}", age=999) for n in range(4)]
+    good = b"".join(person(f"n{n}") for n in range(96))
+    for ratio, count in ((0.03, 3), (0.04, 4)):
+        text = good + b"".join(bad[:count]) + b"".join(person(f"m{n}") for n in range(4 - count))
+        report = set_aside(graph, text, place, mode="merge", max_reject_ratio=ratio)
+        assert sum(each.rejected for each in report.tables) == count
+    with pytest.raises(LoadRejected, match=r"4 of 100 rows are bad"):
+        set_aside(graph, text, place, mode="merge", max_reject_ratio=0.03)
 
 
 def test_the_settings_give_the_limits(tmp_path: Path, place: Path) -> None:

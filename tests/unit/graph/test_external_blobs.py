@@ -1,9 +1,11 @@
 """Which addresses outside the graph a blob may hold, on every way to write one."""
 
+import json
 import os
 import pickle
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -14,9 +16,11 @@ from omnigraph.errors import (
     ExternalBlobDenied,
     ExternalBlobSource,
     InvalidArgument,
+    LoadRejected,
     ResourceLimit,
 )
 from omnigraph.graph.external_blobs import ExternalBlobs, allow_external_blobs, shown_address
+from omnigraph.graph.job_report import JobReport
 from omnigraph.limits import MAX_EXTERNAL_BLOB_CELLS, MAX_EXTERNAL_BLOB_URI_BYTES
 from omnigraph.settings import StorageSettings, load_settings
 from omnigraph.storage.external_objects import ExternalObjects
@@ -365,6 +369,85 @@ def test_nothing_is_probed_for_a_write_that_breaks_a_rule(graph: Graph, outside:
         with pytest.raises(Exception, match="exists already"):
             writer.commit()
     assert objects.asked == []
+
+
+def set_aside(graph: Graph, lines: list[dict[str, object]], place: Path) -> JobReport:
+    text = "".join(f"{json.dumps(each)}\n" for each in lines).encode()
+    return graph.load(
+        text, mode="append", on_error="quarantine", rejects=str(place), max_reject_ratio=1.0
+    )
+
+
+def rejects_in(uri: object) -> list[dict[str, Any]]:
+    text = Path(str(uri), "rejects.ndjson").read_text()
+    return [json.loads(each) for each in text.splitlines()]
+
+
+def file_line(name: str, uri: str, **more: object) -> dict[str, object]:
+    return {"type": "File", "data": {"name": name, "content": uri, **more}}
+
+
+def test_a_row_whose_blob_is_not_there_can_be_set_aside(
+    graph: Graph, outside: Path, tmp_path: Path
+) -> None:
+    missing = (outside / "missing.bin").as_uri()
+    lines = [
+        file_line("good", (outside / "a.bin").as_uri()),
+        file_line("lost", missing),
+        file_line("both", (outside / "a.bin").as_uri(), other=missing),
+        file_line("none", "base64:aGk="),
+    ]
+    report = set_aside(graph, lines, tmp_path / "rejects")
+    assert report.violations == {"type_error": 2}
+    assert graph.snapshot().count("File") == 2
+    found = rejects_in(report.rejects_uri)
+    assert [(each["line"], each["code"], each["property"]) for each in found] == [
+        (2, "type_error", "content"),
+        (3, "type_error", "other"),
+    ]
+    assert found[0]["message"] == (
+        f"File.content: {missing} could not be looked at: there is no such object"
+    )
+    with pytest.raises(LoadRejected, match="could not be looked at") as refused:
+        graph.load(json.dumps(lines[1]).encode(), mode="merge", rejects=str(tmp_path / "rejects"))
+    assert len(rejects_in(refused.value.details["rejects_uri"])) == 1
+    with pytest.raises(ExternalBlobSource):
+        graph.load(json.dumps(lines[1]).encode(), mode="merge")
+
+
+def test_a_rejected_row_of_a_table_has_its_addresses_as_lines_have_them(
+    graph: Graph, outside: Path, tmp_path: Path
+) -> None:
+    missing = (outside / "missing.bin").as_uri()
+    cells = [{"data": None, "uri": missing}, {"data": b"hi", "uri": None}, None]
+    rows = pa.table({"name": ["a", "b", "b"], "content": pa.array(cells, STORED)})
+    report = graph.load(
+        {"File": rows},
+        mode="append",
+        on_error="quarantine",
+        rejects=str(tmp_path / "rejects"),
+        max_reject_ratio=1.0,
+    )
+    found = [json.loads(each["raw"]) for each in rejects_in(report.rejects_uri)]
+    assert found == [
+        {"type": "File", "data": {"name": "a", "content": missing}},
+        {"type": "File", "data": {"name": "b", "content": "base64:aGk="}},
+        {"type": "File", "data": {"name": "b", "content": None}},
+    ]
+
+
+def test_nothing_is_probed_for_a_row_that_is_bad_by_itself(
+    graph: Graph, outside: Path, tmp_path: Path
+) -> None:
+    objects = Counting()
+    graph._engine.external_blobs = ExternalBlobs(allowed(outside.as_uri()).bases, objects)
+    lines = [
+        file_line("bad", (outside / "missing.bin").as_uri(), rank="x"),
+        file_line("good", (outside / "a.bin").as_uri()),
+    ]
+    report = set_aside(graph, lines, tmp_path / "rejects")
+    assert [each["line"] for each in rejects_in(report.rejects_uri)] == [1]
+    assert objects.asked == [str(outside / "a.bin")]
 
 
 def test_credentials_do_not_travel_with_the_policy() -> None:

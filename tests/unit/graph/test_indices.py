@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
 from random import Random  # noqa: TID251 - seeded
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import lance
 import pyarrow as pa
@@ -50,6 +50,9 @@ from omnigraph.ids import MAIN_BRANCH, BranchName
 from omnigraph.storage.calls import StoreCall
 from omnigraph.storage.handles import TableHandle
 from omnigraph.storage.predicates import Compare, CompareOp
+
+if TYPE_CHECKING:
+    from omnigraph.graph.stage_progress import StageProgress
 
 STAGED = "ensure_indices.post_stage_pre_lease"
 CAPTURED = "ensure_indices.post_capture"
@@ -836,9 +839,9 @@ def test_the_report_is_plain_json(graphs: Opened) -> None:
 
 def test_progress_is_told_stage_by_stage(graphs: Opened) -> None:
     graph, _, _ = two_tables(graphs)
-    told: list[tuple[str, int, int]] = []
-    graph.maintenance.ensure_indices(progress=lambda *given: told.append(given))
-    assert told == [
+    told: list[StageProgress] = []
+    graph.maintenance.ensure_indices(progress=told.append)
+    assert [(each.stage, each.done, each.total) for each in told] == [
         *(("plan", done, 3) for done in range(4)),
         *(("build", done, 2) for done in range(3)),
         ("commit", 0, 2),

@@ -204,8 +204,8 @@ def test_a_name_of_a_node_and_an_edge_type_must_say_which(graphs: Opened) -> Non
     [
         ("Persn", "did you mean Person"),
         ("node:Persn", "did you mean Person"),
-        ("edge:Person", "no type"),
-        ("node:Knows", "no type"),
+        ("edge:Person", "is a node type"),
+        ("node:Knows", "is an edge type"),
         ("table:Person", "names no type"),
         (":Person", "names no type"),
         ("node:", "no type"),

@@ -23,7 +23,9 @@ def main(root: str, source: str, mode: Any) -> None:  # noqa: ANN401 - the load 
         with Graph.open(root) as graph, graph.pipeline(shared_filesystem=True) as pipeline:
             _lose_patience(pipeline)
             report = pipeline.load(
-                source, mode=mode, progress=lambda *told: _say("progress", list(told))
+                source,
+                mode=mode,
+                progress=lambda told: _say("progress", [told.stage, told.done, told.total]),
             )
     except OmnigraphError as error:
         _say("error", [type(error).__name__, error.message])

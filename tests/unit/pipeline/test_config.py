@@ -443,6 +443,11 @@ def test_other_options_may_be_written_out(name: str) -> None:
         ("jdbc:postgresql://db/x?user=me&password=hunter2", True),
         ("jdbc:sqlserver://db;user=me;password=hunter2", True),
         ("https://host/file.csv?sig=1&accessToken=hunter2", True),
+        ("jdbc:derby:memory:x;user=me;password=hunter2", True),
+        ("jdbc:db2:host:50000/d:user=me;password=hunter2;", True),
+        ("jdbc:oracle:thin:scott/hunter2@host:1521/x", True),
+        ("jdbc:oracle:thin:scott/${PASSWORD}@host:1521/x", False),
+        ("jdbc:derby:memory:x;password=${PASSWORD}", False),
         ("jdbc:postgresql://me:${PASSWORD}@db/x", False),
         ("jdbc:postgresql://db/x?user=me&password=${PASSWORD}", False),
         ("jdbc:postgresql://db:5432/x?ssl=true", False),
@@ -499,9 +504,39 @@ def test_a_hash_changes_with_what_its_source_feeds(old: str, new: str, changed: 
     } == changed
 
 
-def test_a_new_value_of_a_variable_is_no_new_mapping() -> None:
+def test_a_database_that_moved_is_no_new_mapping() -> None:
     moved = parse(NIGHTLY, ORDERS_URL="jdbc:postgresql://other/orders")
     assert moved.mapping_hash("orders") == parse(NIGHTLY).mapping_hash("orders")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "source"),
+    [
+        ("s3://in/people/*.parquet", "s3://in/${DAY}/*.parquet", "people"),
+        ("cast(age as int)", "'${DAY}'", "people"),
+        ("status <> 'test'", "day = '${DAY}'", "orders"),
+        ("dbtable: orders", 'dbtable: "orders_${DAY}"', "orders"),
+    ],
+)
+def test_a_variable_that_says_what_is_read_is_part_of_the_mapping(
+    old: str, new: str, source: str
+) -> None:
+    text = NIGHTLY.replace(old, new)
+    assert text != NIGHTLY
+    first, again, other = (parse(text, DAY=day).mapping_hash(source) for day in "112")
+    assert first == again != other
+
+
+def test_a_secret_is_not_part_of_the_mapping() -> None:
+    options = 'url: u, dbtable: t, password: "${PASSWORD}"'
+    texts = [
+        with_source(f"{{format: jdbc, options: {{{options}}}}}"),
+        with_source('{format: parquet, path: "s3://key:${PASSWORD}@in/x.parquet"}'),
+    ]
+    for text in texts:
+        (name, *_) = parse(text).sources
+        one, other = (parse(text, PASSWORD=each).mapping_hash(name) for each in ("a1", "b2"))
+        assert one == other
 
 
 def test_a_hash_stays_the_same_between_releases() -> None:

@@ -84,8 +84,8 @@ told = []
 with session.configured():
     out["time_zone"] = spark.conf.get("spark.sql.session.timeZone")
     out["same_versions"] = require_matching_executors(session, lambda: None) == versions_here()
-    out["give"] = numbers(give, runner=StageRunner(session, lambda *a: told.append(a), poll_s=0.05))
-    out["told"] = told[-1]
+    out["give"] = numbers(give, runner=StageRunner(session, told.append, poll_s=0.05))
+    out["told"] = [told[-1].stage, told[-1].done, told[-1].total]
     out["kill_first"] = numbers(kill_first)
     out["final"] = numbers(final)
     out["lasting"] = numbers(lasting)

@@ -365,7 +365,7 @@ def test_a_view_of_sql_takes_the_same_options(source: Source) -> None:
     [
         ({"type": "Thing", "nope": "1"}, "invalid_argument: the data source omnigraph has no opt"),
         ({"type": "Thin"}, "invalid_argument: there is no type 'node:Thin'; did you mean Thing?"),
-        ({"edge": "Thing"}, "invalid_argument: there is no type 'edge:Thing'"),
+        ({"edge": "Thing"}, "invalid_argument: 'Thing' is a node type; name it with"),
         ({"type": "Thing", "columns": "photo"}, "invalid_argument: Thing has no column 'photo'"),
         ({"type": "Thing", "branch": "gone"}, "branch_not_found: "),
         ({"type": "Thing", "snapshot": "01J"}, "commit_not_found: there is no commit '01J'"),

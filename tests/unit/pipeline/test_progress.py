@@ -1,5 +1,6 @@
 """Stages: how far they are, and that cancelling one leaves nothing running."""
 
+import re
 import threading
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -8,9 +9,11 @@ import pyarrow as pa
 import pytest
 
 from omnigraph.errors import Cancelled, PipelineTaskError, SparkUnavailable
+from omnigraph.graph.stage_progress import StageProgress
 from omnigraph.pipeline.progress import SparkStage, StageRunner, count_tasks
 from omnigraph.pipeline.session import PipelineSession
 from omnigraph.pipeline.spark_errors import translate_spark_error
+from omnigraph.pipeline.stage_teller import Amount
 from omnigraph.pipeline.tasks import run_tasks
 
 NUMBERS = pa.schema({"number": pa.int64()})
@@ -94,7 +97,7 @@ class TestStages:
     def test_progress_tells_the_stage_and_ends_with_all_tasks(
         self, session: PipelineSession, tmp_path: Path
     ) -> None:
-        told: list[tuple[str, int, int]] = []
+        told: list[StageProgress] = []
         release = tmp_path / "release"
 
         def wait_for_release(task: int) -> Iterable[pa.RecordBatch]:
@@ -104,26 +107,29 @@ class TestStages:
                 time.sleep(0.01)
             return []
 
-        def listen(stage: str, done: int, total: int) -> None:
-            told.append((stage, done, total))
-            if done == 1:
+        def listen(event: StageProgress) -> None:
+            told.append(event)
+            if event.done == 1:
                 release.touch()
 
         runner = StageRunner(session, listen, poll_s=0.02)
-        run_tasks(session, "intake", [0, 1], wait_for_release, NUMBERS, runner=runner)
-        assert ("intake", 1, 2) in told
-        assert told[-1] == ("intake", 2, 2)
-        assert [done for _, done, _ in told] == sorted(done for _, done, _ in told)
+        work = Amount(size_bytes=1000)
+        run_tasks(session, "intake", [0, 1], wait_for_release, NUMBERS, runner=runner, work=work)
+        assert {each.stage for each in told} == {"intake"}
+        assert {(each.done, each.total, each.bytes) for each in told} >= {(1, 2, 500), (2, 2, 1000)}
+        assert [each.done for each in told] == sorted(each.done for each in told)
+        assert {each.spark_stages for each in told if each.done == 1} == {1}
+        assert told[-1].spark_stages == 0
 
     def test_an_action_without_a_known_number_of_tasks_is_counted_too(
         self, session: PipelineSession
     ) -> None:
-        told: list[tuple[str, int, int]] = []
-        runner = StageRunner(session, lambda *counts: told.append(counts), poll_s=0.005)
+        told: list[StageProgress] = []
+        runner = StageRunner(session, told.append, poll_s=0.005)
         frame = session.spark.range(0, 4_000_000, 1, 4).selectExpr("id % 7 as k").groupBy("k")
         assert runner.run("check", lambda: frame.count().count()) == 7
         assert told
-        assert all(stage == "check" and 0 <= done <= total for stage, done, total in told)
+        assert all(each.stage == "check" and 0 <= each.done <= each.total for each in told)
 
     def test_a_cancelled_stage_ends_at_once_and_no_other_begins(
         self, session: PipelineSession, tmp_path: Path
@@ -141,11 +147,11 @@ class TestStages:
     def test_an_interrupt_cancels_the_jobs_and_is_passed_on(
         self, session: PipelineSession, tmp_path: Path
     ) -> None:
-        def interrupt(stage: str, done: int, total: int) -> None:
+        def interrupt(told: StageProgress) -> None:
             if (tmp_path / "0").exists():
-                raise KeyboardInterrupt(stage, done, total)
+                raise KeyboardInterrupt(told.stage)
 
-        with pytest.raises(KeyboardInterrupt):
+        with pytest.raises(KeyboardInterrupt) as caught:
             run_tasks(
                 session,
                 "intake",
@@ -156,6 +162,8 @@ class TestStages:
             )
         _assert_idle(session)
         assert session.spark.range(3).count() == 3
+        (note,) = caught.value.__notes__
+        assert re.fullmatch(r"the Spark jobs omnigraph-intake-\w+ were cancelled", note)
 
     def test_cancelling_one_job_leaves_others_alone(
         self, session: PipelineSession, tmp_path: Path

@@ -7,12 +7,17 @@ from pathlib import Path
 
 import pytest
 
+from omnigraph import Graph
 from omnigraph.errors import InvalidArgument, SettingInvalid, SparkNotInstalled, SparkUnavailable
+from omnigraph.graph.external_blobs import DENY_ALL
 from omnigraph.pipeline import class_archive
 from omnigraph.pipeline.java_runtime import JavaRuntime, find_java
+from omnigraph.pipeline.pipeline import Pipeline
 from omnigraph.pipeline.session import (
     PipelineSession,
     SparkMode,
+    _not_started,
+    cluster_of,
     find_active_session,
     open_session,
     require_connect_packages,
@@ -24,6 +29,7 @@ from omnigraph.pipeline.session_options import (
     is_loopback,
     master_with_attempts,
     options_to_start,
+    require_shared_files,
     require_shared_path,
     runs_on_this_machine,
 )
@@ -133,6 +139,8 @@ def test_a_session_that_we_start_has_the_documented_options() -> None:
         "spark.sql.ansi.enabled": "true",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.caseSensitive": "true",
+        "spark.sql.files.ignoreCorruptFiles": "false",
+        "spark.sql.files.ignoreMissingFiles": "false",
         "spark.python.worker.reuse": "true",
         "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
         "spark.sql.python.filterPushdown.enabled": "true",
@@ -257,6 +265,44 @@ def test_a_local_graph_needs_executors_that_see_its_path(tmp_path: Path) -> None
     require_shared_path(local, "local[2]", is_here=True, shared_filesystem=False)
     bucket = GraphLocation(root="s3://bucket/graph", is_local=False)
     require_shared_path(bucket, "yarn", is_here=False, shared_filesystem=False)
+
+
+def test_a_local_graph_on_a_cluster_is_refused_before_spark_is_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("omnigraph.pipeline.pipeline.find_active_session", lambda: None)
+    (tmp_path / "in.jsonl").write_text('{"type":"P","data":{"name":"a"}}\n')
+    elsewhere = settings(SPARK_MASTER="spark://nowhere.invalid:7077")
+    with Graph.init(tmp_path / "g", schema="node P { name: String @key }") as graph:
+        pipeline = Pipeline(graph._graph, elsewhere, actor_id=None, external=DENY_ALL)
+        with pytest.raises(InvalidArgument, match="say so with --shared-filesystem"):
+            pipeline.load(tmp_path / "in.jsonl", mode="append")
+
+
+def test_the_token_of_an_endpoint_is_in_no_text() -> None:
+    given = settings(SPARK_REMOTE="sc://host:1/;token=hunter2", SPARK_CONF="a.token=hunter2")
+    assert "hunter2" not in repr(given)
+    assert cluster_of(given) == "sc://host:1"
+    failed = _not_started(RuntimeError("no answer of sc://host:1/;token=hunter2"), given)
+    assert "no answer of sc://host:1" in failed.message
+    assert "hunter2" not in f"{failed} {failed.details}"
+
+
+def test_the_token_of_an_endpoint_of_another_kind_is_not_told(
+    connect_packages: None,  # noqa: ARG001
+) -> None:
+    with pytest.raises(SettingInvalid) as refused:
+        open_session(settings(SPARK_REMOTE="http://h/;token=hunter2"))
+    assert "hunter2" not in f"{refused.value} {refused.value.details}"
+
+
+def test_local_input_needs_executors_that_see_its_path() -> None:
+    paths = ["s3://bucket/a.csv", "/data/b.csv"]
+    with pytest.raises(InvalidArgument, match=r"/data/b\.csv .*--shared-filesystem"):
+        require_shared_files(paths, "yarn", is_here=False, shared_filesystem=False)
+    require_shared_files(paths, "yarn", is_here=False, shared_filesystem=True)
+    require_shared_files(paths, "local[2]", is_here=True, shared_filesystem=False)
+    require_shared_files(paths[:1], "yarn", is_here=False, shared_filesystem=False)
 
 
 def test_an_endpoint_of_another_kind_is_refused(connect_packages: None) -> None:  # noqa: ARG001

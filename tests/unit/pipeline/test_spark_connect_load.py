@@ -41,7 +41,7 @@ pytestmark = [
 ]
 
 FOLDER = Path(__file__).parent
-SAME_TESTS = ("test_spark_load.py", "test_table_frame.py")
+SAME_TESTS = ("test_spark_load.py", "test_spark_export.py", "test_table_frame.py")
 
 
 @pytest.fixture(scope="module")

@@ -40,13 +40,13 @@ from omnigraph.errors import (  # noqa: E402
     InvalidArgument,
     PipelineTaskError,
     ReadOnlyGraph,
-    ResourceLimit,
 )
 from omnigraph.graph.external_blobs import DENY_ALL  # noqa: E402
 from omnigraph.graph.job_pins import PINS, JobPin  # noqa: E402
 from omnigraph.graph.snapshot import open_snapshot  # noqa: E402
 from omnigraph.ids import MAIN_BRANCH  # noqa: E402
 from omnigraph.pipeline.embed_files import FileJob, embed_file  # noqa: E402
+from omnigraph.pipeline.embed_fill import fill  # noqa: E402
 from omnigraph.pipeline.embed_lines import FileMode, LineChoice  # noqa: E402
 from omnigraph.pipeline.embed_spec import EmbedSpec, TypeSpec  # noqa: E402
 from omnigraph.pipeline.pipeline import Pipeline  # noqa: E402
@@ -58,6 +58,7 @@ if TYPE_CHECKING:
 
     from omnigraph.embedding import Embedder
     from omnigraph.graph.job_report import JobReport
+    from omnigraph.graph.stage_progress import StageProgress
     from omnigraph.pipeline.session import PipelineSession
 
 pytestmark = [
@@ -164,6 +165,10 @@ class Bench:
         return self.graph.commits.list(limit=1).commits[0]
 
     @property
+    def staged(self) -> list[str]:
+        return [each.path for each in self.graph._graph.storage.objects.list("__staging")]
+
+    @property
     def kept(self) -> list[str]:
         return [each.path for each in self.graph._graph.storage.objects.list("__staging/embed")]
 
@@ -191,6 +196,7 @@ def bench(
         monkeypatch.delenv(name.lower(), raising=False)
     one_each = partial(group_fragments, rows=1)
     monkeypatch.setattr("omnigraph.pipeline.embed.group_fragments", one_each)
+    monkeypatch.setattr("omnigraph.pipeline.filled_rows.group_fragments", one_each)
     server = running
     server.seen.clear()
     server.script = []
@@ -329,8 +335,8 @@ def test_a_text_that_changes_while_it_is_embedded_is_skipped_and_counted(bench: 
 def test_a_change_between_the_last_look_and_the_commit_is_seen_too(bench: Bench) -> None:
     changes: list[str] = ['update Doc set { body: "newer", size: 1 } where name = "d1"']
 
-    def watch(stage: str, *_: int) -> None:
-        if stage == "commit" and changes:
+    def watch(told: StageProgress) -> None:
+        if told.stage == "commit" and changes:
             bench.change(changes.pop())
 
     report = bench.embed(progress=watch)
@@ -342,10 +348,10 @@ def test_a_change_between_the_last_look_and_the_commit_is_seen_too(bench: Bench)
 def test_a_change_of_other_rows_does_not_stand_in_the_way(bench: Bench) -> None:
     stages: list[str] = []
 
-    def watch(stage: str, *_: int) -> None:
-        if stage == "commit" and "commit" not in stages:
+    def watch(told: StageProgress) -> None:
+        if told.stage == "commit" and "commit" not in stages:
             bench.change('insert Doc { name: "late" }')
-        stages.append(stage)
+        stages.append(told.stage)
 
     assert bench.embed(progress=watch).tables[0].changed == 8
     assert stages.count("commit") == 1
@@ -427,50 +433,54 @@ def test_the_version_that_is_read_is_pinned_until_the_job_ends(bench: Bench) -> 
     assert objects.list(PINS) == []
 
 
-def test_rows_that_one_process_cannot_hold_are_refused_before_texts_are_paid(bench: Bench) -> None:
+def test_tasks_write_rows_that_are_larger_than_what_the_driver_may_hold(bench: Bench) -> None:
+    photo = bytes(range(256)) * 800
     bench.environ["OMNIGRAPH_PIPELINE_MERGE_DRIVER_BYTES"] = "100"
-    with pytest.raises(ResourceLimit, match="raise OMNIGRAPH_PIPELINE_MERGE_DRIVER_BYTES"):
-        bench.embed(dry_run=True)
-    with pytest.raises(ResourceLimit, match=r"^node:Doc: ") as caught:
-        bench.embed()
-    assert (caught.value.details["resource"], caught.value.details["limit"]) == (
-        "merge_driver_bytes",
-        100,
-    )
-    assert bench.asked == []
-
-
-def test_blobs_of_the_rows_count_before_they_are_read(bench: Bench) -> None:
-    photo = base64.b64encode(bytes(200_000)).decode()
-    bench.environ["OMNIGRAPH_PIPELINE_MERGE_DRIVER_BYTES"] = "100000"
-    # That of a row which is not filled does not count.
-    bench.graph.load(lines(line("Doc", "aside", photo=f"base64:{photo}")), mode="append")
-    assert bench.embed().tables[0].changed == 8
-    bench.server.seen.clear()
+    bench.environ["OMNIGRAPH_PIPELINE_MERGE"] = "driver"
+    encoded = base64.b64encode(photo).decode()
     bench.graph.load(
-        lines(line("Doc", "big", body="text 9", photo=f"base64:{photo}")), mode="append"
+        lines(line("Doc", "big", body="text 9", photo=f"base64:{encoded}")), mode="append"
     )
-    with pytest.raises(ResourceLimit) as caught:
-        bench.embed()
-    assert 200_000 < caught.value.details["actual"] < 210_000  # type: ignore[operator]
-    assert bench.asked == []
+    report = bench.embed()
+    assert (report.tables[0].changed, report.merge_strategy) == (9, "distributed")
+    # Four fragments, of which one has no row to fill.
+    assert next(each.tasks for each in report.stages if each.name == "resolve") == 4
+    assert bench.vectors()["big"] == of("text 9")
+    assert bench.graph.blob("node", "Doc", "big", "photo").read() == photo
+    assert bench.staged == []
 
 
-def test_rows_that_became_too_large_while_texts_were_embedded_are_refused(bench: Bench) -> None:
-    photo = base64.b64encode(bytes(200_000)).decode()
-    bench.environ["OMNIGRAPH_PIPELINE_MERGE_DRIVER_BYTES"] = "100000"
-    records = [lines(line("Doc", "late", body="text 0", photo=f"base64:{photo}"))]
+def test_a_task_that_fails_after_it_wrote_fills_the_same_rows_again(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("omnigraph.pipeline.filled_rows.fill", failing_once(fill))
+    report = bench.embed()
+    stage = next(each for each in report.stages if each.name == "resolve")
+    assert (stage.tasks, stage.retries) == (3, 3)
+    assert report.tables[0].changed == 8
+    assert bench.vectors() == {f"d{n}": of(f"text {n % 3}") for n in range(8)} | {
+        "none": None,
+        "given": [1, 0, 0],
+    }
+    assert sorted(bench.asked) == ["text 0", "text 1", "text 2"]
 
-    def watch(stage: str, *_: int) -> None:
-        if stage == "commit" and records:
-            with Graph.open(bench.root) as other:
-                other.load(records.pop(), mode="append")
-                other.mutate('query q() { update Doc set { size: 1 } where name = "d1" }')
 
-    with pytest.raises(ResourceLimit):
-        bench.embed(progress=watch)
-    # What was paid for is there when the setting is raised.
-    assert len([path for path in bench.kept if path.endswith(".arrow")]) == 3
+def failing_once(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """A task that is done and fails, at its first attempt."""
+
+    def run(task: Any) -> Any:  # noqa: ANN401 - passed on as it came
+        from pyspark import TaskContext
+
+        from omnigraph.errors import StorageUnavailable
+
+        done = list(function(task))
+        context = TaskContext.get()
+        assert context is not None
+        if not context.attemptNumber():
+            raise StorageUnavailable("the store did not answer")
+        return done
+
+    return run
 
 
 def test_no_answer_fails_after_the_attempts_of_client_and_task(bench: Bench) -> None:

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from omnigraph.graph.job_report import JobReport
+    from omnigraph.graph.stage_progress import StageProgress
     from omnigraph.pipeline.export_tasks import WriteTask
     from omnigraph.pipeline.session import PipelineSession
 
@@ -567,15 +568,16 @@ def test_an_interrupt_removes_what_was_written(
 ) -> None:
     told: list[str] = []
 
-    def progress(stage: str, done: int, _total: int) -> None:
-        told.append(stage)
-        if stage == "write" and done:
+    def progress(event: StageProgress) -> None:
+        told.append(event.stage)
+        if event.stage == "write" and event.done:
             raise interrupt("stop")
 
-    with graph.pipeline(session.spark) as pipeline, pytest.raises(interrupt):
+    with graph.pipeline(session.spark) as pipeline, pytest.raises(interrupt) as caught:
         pipeline.export(tmp_path / "out", progress=progress)
     assert "write" in told
     assert not (tmp_path / "out").exists()
+    assert caught.value.__notes__[-1] == f"what was written to {tmp_path / 'out'} was removed"
 
 
 def test_a_version_that_cleanup_removed_is_told(

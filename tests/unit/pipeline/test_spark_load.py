@@ -29,6 +29,7 @@ from omnigraph.graph.external_blobs import DENY_ALL
 from omnigraph.graph.job_report import JobReport, LoadMode
 from omnigraph.graph.load_options import LoadOptions
 from omnigraph.ids import BranchName
+from omnigraph.pipeline.load_input import LoadInput
 from omnigraph.pipeline.load_job import SparkLoad
 from omnigraph.pipeline.source_request import SourceRequest, plan_source
 from omnigraph.settings import Settings
@@ -448,12 +449,12 @@ def test_a_changed_file_is_told_at_once(twins: Twins, monkeypatch: pytest.Monkey
     path = twins.folder / "input.jsonl"
     path.write_bytes(node("fresh"))
 
-    def change(job: SparkLoad, *given: object) -> object:
+    def change(found: LoadInput, *given: object) -> object:
         path.write_bytes(node("other", age=2))
-        return taken(job, *given)
+        return taken(found, *given)
 
-    taken: Any = SparkLoad._taken
-    monkeypatch.setattr(SparkLoad, "_taken", change)
+    taken: Any = LoadInput.taken
+    monkeypatch.setattr(LoadInput, "taken", change)
     with pytest.raises(InputChanged):
         twins.load_on_spark(str(path), "append")
 

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from omnigraph.graph.job_report import JobReport
-    from omnigraph.pipeline.progress import StageRunner
     from omnigraph.pipeline.session import PipelineSession
     from omnigraph.pipeline.tasks import TaskResult
 
@@ -105,11 +104,10 @@ def putting_around(monkeypatch: pytest.MonkeyPatch, around: Callable[[Function],
         told: Sequence[Any],
         function: Function,
         schema: pa.Schema,
-        *,
-        runner: StageRunner | None = None,
+        **options: Any,  # noqa: ANN401 - as the real one takes them
     ) -> list[TaskResult]:
         inner = around(function) if stage == "intake" else function
-        return real(session, stage, told, inner, schema, runner=runner)
+        return real(session, stage, told, inner, schema, **options)
 
     for name, module in list(sys.modules.items()):
         if name.startswith("omnigraph.pipeline.") and vars(module).get("run_tasks") is real:
@@ -225,6 +223,9 @@ def test_a_task_that_fails_every_attempt_commits_nothing_and_the_next_load_works
         with pytest.raises(PipelineTaskError, match="nothing was committed") as failed:
             load(graph, tmp_path)
     assert (failed.value.details["partition"], failed.value.details["attempts"]) == (1, 4)
+    # What the other tasks had staged is gone with it, although nobody was told their results.
+    assert not list((tmp_path / "graph").glob("*s/*/data/*.lance"))
+    assert not list((tmp_path / "graph" / "__staging").rglob("*.*"))
     assert rows_of(graph) == ([], [])
     assert [each.kind for each in graph.commits.list()] == ["genesis"]
     load(graph, tmp_path)

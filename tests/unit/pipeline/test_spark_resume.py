@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -13,6 +14,7 @@ from omnigraph import Graph
 from omnigraph.errors import IdempotencyKeyReused, InvalidArgument
 from omnigraph.failpoints import armed
 from omnigraph.graph.job_pins import PINS
+from omnigraph.pipeline.load_leftovers import LoadLeftovers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -63,21 +65,22 @@ def cut_off(
     **options: Any,  # noqa: ANN401 - as the load takes them
 ) -> str:
     """A load that ended after its intake as if its process had been killed; its operation."""
-    from omnigraph.pipeline.load_job import SparkLoad
-
     told: list[str] = []
+    with killed_after_intake(monkeypatch):
+        graph.pipeline(session.spark).load(source, mode="append", started=told.append, **options)
+    return told[0]
 
+
+@contextmanager
+def killed_after_intake(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     def end() -> None:
         raise _Killed
 
     with monkeypatch.context() as patched:
-        patched.setattr(SparkLoad, "_clear", lambda _: None)
-        patched.setattr(SparkLoad, "_try_to_remove_files", lambda _: None)
+        patched.setattr(LoadLeftovers, "clear", lambda _, **__: None)
+        patched.setattr(LoadLeftovers, "remove_files", lambda _: None)
         with armed("spark_load.post_intake", end), pytest.raises(_Killed):
-            graph.pipeline(session.spark).load(
-                source, mode="append", started=told.append, **options
-            )
-    return told[0]
+            yield
 
 
 def test_a_load_goes_on_without_reading_its_input_again(
@@ -94,6 +97,29 @@ def test_a_load_goes_on_without_reading_its_input_again(
     (intake,) = [each for each in report.stages if each.name == "intake"]
     assert intake.rows == 0
     assert len(b"".join(graph.export()).splitlines()) == 80
+    # Whoever has only the operation that was printed finds the commit by it.
+    assert list(graph.commits.list(operation=operation)) == [report.commit]
+
+
+def test_a_forced_run_goes_on_without_reading_its_sources_again(
+    graph: Graph, session: PipelineSession, source: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = source.parent / "pipeline.yaml"
+    file.write_text(
+        "version: 1\nname: nightly\nmode: merge\n"
+        "sources:\n  lines: {format: ndjson, path: input.jsonl}\n"
+    )
+    pipeline = graph.pipeline(session.spark)
+    pipeline.run(file)
+    told: list[str] = []
+    with killed_after_intake(monkeypatch):
+        pipeline.run(file, force=True, started=told.append)
+    report = pipeline.run(file, force=True, resume=told[0])
+    assert (report.already_loaded, report.warnings) == (False, ())
+    (intake,) = [each for each in report.stages if each.name == "intake"]
+    assert intake.rows == 0
+    # Edges without ids of their own are new ones.
+    assert [each.changed or each.added for each in report.tables] == [40, 40]
 
 
 def test_what_was_committed_is_not_loaded_again(

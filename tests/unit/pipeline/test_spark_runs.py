@@ -14,6 +14,8 @@ import pytest
 
 from omnigraph import Graph
 from omnigraph.errors import (
+    BranchNotFound,
+    IdempotencyKeyReused,
     InputChanged,
     InvalidArgument,
     JsonValue,
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from omnigraph.graph.stage_progress import StageProgress
     from omnigraph.pipeline.pipeline import Pipeline
     from omnigraph.pipeline.session import PipelineSession
 
@@ -190,6 +193,13 @@ def test_a_dry_run_changes_nothing(crm: Path, graph: Graph, pipeline: Pipeline) 
     assert (report.dry_run, report.commit) == (True, None)
     assert [each.added for each in report.tables] == [3, 4, 2]
     assert commits(graph) == before
+
+
+def test_options_that_contradict_each_other_are_refused(crm: Path, pipeline: Pipeline) -> None:
+    with pytest.raises(InvalidArgument, match="say one of the two"):
+        pipeline.run(crm, full_refresh=True, keep_cursor=True)
+    with pytest.raises(InvalidArgument, match="names no source"):
+        pipeline.run(crm, only=[])
 
 
 def test_mistakes_are_told(crm: Path, pipeline: Pipeline) -> None:
@@ -360,8 +370,8 @@ def test_files_with_a_cursor_that_change_while_they_are_read_fail_the_run(
         "nodes: [{type: Person, from: p, columns: {slug: slug}}]\n"
     )
 
-    def change(stage: str, *_: int) -> None:
-        if stage == "intake":
+    def change(told: StageProgress) -> None:
+        if told.stage == "intake":
             data.write_text("slug,n\na,1\nb,2\n")
 
     with pytest.raises(InputChanged, match=r"people\.csv"):
@@ -416,6 +426,125 @@ def test_a_changed_mapping_invalidates_its_cursor(
     kept = pipeline.run(feed.path, keep_cursor=True)
     assert kept.tables[0].read == 1
     assert ids(graph, "Person") == ["e001", "e002"]
+
+
+def test_another_type_of_a_column_that_is_used_invalidates_the_cursor(
+    feed: Feed, pipeline: Pipeline
+) -> None:
+    feed.declare(mode="merge", kind="integer")
+    feed.add(1)
+    pipeline.run(feed.path)
+    feed.add(2)
+    frame = feed.spark.table(feed.name)
+    frame.selectExpr("*", "1 AS unused").createOrReplaceTempView(feed.name)
+    assert pipeline.run(feed.path).tables[0].added == 1
+    narrow = frame.selectExpr("slug", "at", "day", "cast(n as int) AS n")
+    narrow.createOrReplaceTempView(feed.name)
+    with pytest.raises(InvalidArgument, match="changed since its cursor was kept"):
+        pipeline.run(feed.path)
+    assert pipeline.run(feed.path, keep_cursor=True).commit is None
+
+
+def test_a_source_beside_a_cursor_is_loaded_again_only_when_it_changed(
+    feed: Feed, graph: Graph, pipeline: Pipeline
+) -> None:
+    feed.declare(mode="append")
+    pairs = feed.path.parent / "pairs.csv"
+    pairs.write_text("a,b\ne001,1\n")
+    text = feed.path.read_text().replace(
+        "sources:\n", "sources:\n  pairs: {format: csv, path: pairs.csv}\n"
+    )
+    feed.path.write_text(
+        f"{text}  - type: Order\n    from: pairs\n    columns: {{number: b}}\n"
+        "edges:\n  - {type: Placed, from: pairs, src: a, dst: {key: {number: b}}}\n"
+    )
+    feed.add(1)
+    pipeline.run(feed.path)
+    again = pipeline.run(feed.path)
+    assert (again.commit, len(ids(graph, "Placed"))) == (None, 1)
+    feed.add(2)
+    report = pipeline.run(feed.path)
+    assert [each.table for each in report.tables] == ["node:Person"]
+    assert pipeline.run(feed.path).commit is None
+    pairs.write_text("a,b\ne002,2\n")
+    report = pipeline.run(feed.path)
+    assert [(each.table, each.added) for each in report.tables if each.read] == [
+        ("node:Order", 1),
+        ("edge:Placed", 1),
+    ]
+
+
+def test_a_run_without_a_commit_tells_the_cursor_that_is_kept(
+    feed: Feed, pipeline: Pipeline
+) -> None:
+    feed.declare(mode="merge", kind="integer")
+    text = feed.path.read_text()
+    feed.path.write_text(f"{text}    where: \"slug <> 'e002'\"\n")
+    feed.add(1)
+    assert pipeline.run(feed.path).cursors == {"events": 1}
+    feed.add(2)
+    report = pipeline.run(feed.path)
+    assert (report.commit, report.cursors) == (None, {"events": 1})
+
+
+def test_a_run_that_is_done_or_cannot_be_needs_no_spark(
+    crm: Path, graph: Graph, pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done = pipeline.run(crm)
+
+    def refuse(*_: object, **__: object) -> None:
+        pytest.fail("Spark was started")
+
+    monkeypatch.setattr("omnigraph.pipeline.pipeline.open_session", refuse)
+    assert graph.pipeline().run(crm).commit == done.commit
+    (crm.parent / "orders.csv").unlink()
+    with pytest.raises(SourceError, match=r"orders\.csv"):
+        graph.pipeline().run(crm)
+    (crm.parent / "orders.csv").write_text("order_id\n")
+    mistakes: list[tuple[str, str, type[Exception], str]] = [
+        ("mode: merge", "mode: merge\nbranch: nope", BranchNotFound, "nope"),
+        ("type: Order\n", "type: Ordr\n", InvalidArgument, "source 'orders': .* mean Order"),
+        ("{number: order_id,", "{nmber: order_id,", SourceError, "Order has no property `nmber`"),
+        ("{slug: person_id,", "{slug: person,", SourceError, "no column `person` for Person.slug"),
+        ("{key: {number:", "{key: {name:", SourceError, r"`dst` of Placed .*the key \(number\)"),
+    ]
+    for old, new, kind, told in mistakes:
+        assert old in FILE
+        crm.write_text(FILE.replace(old, new))
+        with pytest.raises(kind, match=told):
+            graph.pipeline().run(crm)
+
+
+def test_a_load_that_cannot_be_needs_no_spark(
+    crm: Path, graph: Graph, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        pytest.fail("Spark was started")
+
+    monkeypatch.setattr("omnigraph.pipeline.pipeline.open_session", refuse)
+    people = crm.parent / "people"
+    mistakes: list[tuple[dict[str, Any], type[Exception], str]] = [
+        ({"type": "Persn"}, InvalidArgument, "did you mean Person"),
+        ({"type": "Placed"}, InvalidArgument, "is an edge type"),
+        ({"type": "Person"}, SourceError, "no property for the column `person_id`"),
+        ({"type": "Person", "columns": {"slug": "nope"}}, SourceError, "no column `nope`"),
+        ({"type": "Person", "branch": "nope"}, BranchNotFound, "nope"),
+        ({"type": "Person", "rejects": str(crm.parent / "graph" / "r")}, InvalidArgument, "inside"),
+    ]
+    for options, kind, told in mistakes:
+        with pytest.raises(kind, match=told):
+            graph.pipeline().load(people, mode="append", **options)
+
+
+def test_another_value_of_a_variable_is_another_run(
+    crm: Path, graph: Graph, pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    crm.write_text(FILE.replace("status <> 'test'", "status = '${STATUS}'"))
+    monkeypatch.setenv("STATUS", "new")
+    assert pipeline.run(crm).tables[2].added == 2
+    monkeypatch.setenv("STATUS", "test")
+    assert not pipeline.run(crm).already_loaded
+    assert ids(graph, "Placed") == ["o-1", "o-2", "o-3"]
 
 
 def test_a_cursor_of_another_type_is_refused(feed: Feed, pipeline: Pipeline) -> None:
@@ -503,6 +632,20 @@ def test_a_written_frame_with_a_key_is_written_once(
     assert again.already_loaded
     assert replace(again, stages=()).commit == first.commit
     assert pipeline.write(frame, type="Person").tables[0].changed == 1
+
+
+def test_a_key_belongs_to_one_write(
+    graph: Graph, pipeline: Pipeline, session: PipelineSession
+) -> None:
+    people = session.spark.createDataFrame([("p1",)], "slug string")
+    orders = session.spark.createDataFrame([("o1",)], "number string")
+    pipeline.write(people, type="Person", job_key="b-1")
+    with pytest.raises(IdempotencyKeyReused, match="one key for each write"):
+        pipeline.write(orders, type="Order", job_key="b-1")
+    with pytest.raises(IdempotencyKeyReused):
+        pipeline.write(people, type="Person", mode="append", job_key="b-1")
+    assert pipeline.write(people, type="Person", job_key="b-1").already_loaded
+    assert ids(graph, "Order") == []
 
 
 def test_a_stream_is_written_once_for_each_batch(

@@ -2,30 +2,43 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from datetime import UTC, date, datetime
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyarrow import orc
+from pyspark.sql.functions import udf
 
 from omnigraph import Graph
-from omnigraph.errors import InputChanged, InvalidArgument, LoadRejected, SourceError
+from omnigraph.errors import (
+    InputChanged,
+    InvalidArgument,
+    LoadRejected,
+    PipelineTaskError,
+    SourceError,
+)
 from omnigraph.pipeline.column_map import TargetSpec
+from omnigraph.pipeline.job_inputs import Where
 from omnigraph.pipeline.load_job import SparkLoad
 from omnigraph.pipeline.load_sources import FrameSource
 from omnigraph.pipeline.pipeline_spec import Column, Expression, KeyParts, SourceFormat, SourceSpec
+from omnigraph.pipeline.progress import StageRunner
+from omnigraph.pipeline.session import PipelineSession
 from omnigraph.pipeline.source_request import source_of
 from omnigraph.settings import Settings
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
+    from omnigraph.graph.stage_progress import StageProgress
+    from omnigraph.pipeline.intake import IntakePlan
     from omnigraph.pipeline.pipeline import Pipeline
-    from omnigraph.pipeline.session import PipelineSession
 
 pytestmark = [
     pytest.mark.spark,
@@ -155,8 +168,8 @@ def test_a_file_that_changes_while_spark_reads_it_fails_the_load(
     path = tmp_path / "people.csv"
     path.write_text("name\nada\n")
 
-    def change(stage: str, *_: int) -> None:
-        if stage == "intake":
+    def change(told: StageProgress) -> None:
+        if told.stage == "intake":
             path.write_text("name\nada\nbob\n")
 
     with pytest.raises(InputChanged, match=r"people\.csv"):
@@ -451,6 +464,298 @@ def test_mistakes_are_told_before_anything_runs(
     with pytest.raises(SourceError, match="no property for the column `extra`"):
         pipeline.load(tmp_path / "extra.parquet", mode="append", type="Person")
     assert rows(graph) == []
+
+
+def test_files_that_differ_are_refused_also_where_spark_reads_them(
+    tmp_path: Path, graph: Graph, pipeline: Pipeline, session: PipelineSession
+) -> None:
+    for number, names in enumerate((["name"], ["name", "age"])):
+        for form in ("parquet", "orc"):
+            (tmp_path / form).mkdir(exist_ok=True)
+            _write(people().select(names), tmp_path / form / f"{number}.{form}")
+    upper: dict[str, str | Mapping[str, str]] = {"name": {"expr": "upper(name)"}}
+    told = r"0\.parquet has no column `age`, and .*1\.parquet"
+    with pytest.raises(SourceError, match=told):
+        pipeline.load(tmp_path / "parquet", mode="append", type="Person", columns=upper)
+    with pytest.raises(SourceError, match=told) as caught:
+        pipeline.load(tmp_path / "parquet", mode="append", type="Person", options={"x": "y"})
+    assert caught.value.details["column"] == "age"
+    with pytest.raises(SourceError, match=r"0\.orc has no column `age`, and .*1\.orc"):
+        pipeline.load(tmp_path / "orc", mode="append", type="Person")
+    both = SourceSpec(name="b", format=SourceFormat.PARQUET, path=str(tmp_path / "parquet"))
+    name = {"name": Column(name="name"), "age": Column(name="age")}
+    targets = [TargetSpec(type="node:Person", columns=name)] * 2
+    with pytest.raises(SourceError, match="age"):
+        _load(graph, session, both, targets)
+    assert rows(graph) == []
+
+
+def test_columns_of_several_types_are_refused_where_spark_reads_them(
+    tmp_path: Path, graph: Graph, pipeline: Pipeline
+) -> None:
+    pq.write_table(pa.table({"name": ["a"], "age": [1], "x": [1]}), tmp_path / "1.parquet")
+    pq.write_table(pa.table({"name": ["b"], "age": ["1"], "x": [1]}), tmp_path / "2.parquet")
+    with pytest.raises(SourceError, match=r"`age` is string in .*2\.parquet and int64 in .*1\.p"):
+        pipeline.load(
+            tmp_path / "*.parquet",
+            mode="append",
+            format="parquet",
+            type="Person",
+            columns={"name": "name", "age": {"expr": "cast(age as int)"}},
+        )
+    assert rows(graph) == []
+
+
+def test_files_are_alike_however_they_lie_in_memory(
+    tmp_path: Path, graph: Graph, pipeline: Pipeline
+) -> None:
+    for number, kind in enumerate((pa.string(), pa.large_string())):
+        table = pa.table({"name": pa.array([f"n{number}"], kind)})
+        pq.write_table(table, tmp_path / f"{number}.parquet")
+    pq.write_table(pa.table({"name": pa.array(["n2"]).dictionary_encode()}), tmp_path / "2.parquet")
+    pipeline.load(
+        tmp_path / "*.parquet",
+        mode="append",
+        format="parquet",
+        type="Person",
+        columns={"name": {"expr": "upper(name)"}},
+    )
+    assert [each["data"]["name"] for each in rows(graph)] == ["N0", "N1", "N2"]
+
+
+@pytest.mark.parametrize("form", ["parquet", "orc"])
+def test_an_option_of_the_reader_joins_files_that_differ(
+    tmp_path: Path, graph: Graph, pipeline: Pipeline, form: str
+) -> None:
+    _write(people().slice(0, 1).select(["name"]), tmp_path / f"1.{form}")
+    _write(people().slice(1, 1).select(["name", "age"]), tmp_path / f"2.{form}")
+    pipeline.load(
+        tmp_path / f"*.{form}",
+        mode="append",
+        format=form,
+        type="Person",
+        options={"mergeSchema": "true"},
+    )
+    found = {each["data"]["name"]: each["data"].get("age") for each in rows(graph)}
+    assert found == {"p0": None, "p1": 1}
+
+
+def test_broken_files_fail_the_load_in_a_session_that_would_leave_them_out(
+    tmp_path: Path, graph: Graph, session: PipelineSession
+) -> None:
+    text = "name\n" + "".join(f"n{n * 7919}\n" for n in range(20_000))
+    packed = gzip.compress(text.encode())
+    (tmp_path / "people.csv.gz").write_bytes(packed[: len(packed) // 2])
+    spark = session.spark.newSession()
+    for what in ("Corrupt", "Missing"):
+        spark.conf.set(f"spark.sql.files.ignore{what}Files", "true")
+    with pytest.raises(SourceError, match="end of input") as caught:
+        graph.pipeline(spark).load(tmp_path / "people.csv.gz", mode="append", type="Person")
+    assert caught.value.details["path"] == str(tmp_path / "people.csv.gz")
+    assert rows(graph) == []
+
+
+@pytest.mark.parametrize(
+    "name", ["_x.csv", "_metadata.csv", ".x.csv", "x.csv._COPYING_", "a:b.csv"]
+)
+def test_a_file_that_spark_would_leave_out_is_refused_by_name(
+    tmp_path: Path, graph: Graph, pipeline: Pipeline, name: str
+) -> None:
+    (tmp_path / name).write_text("name\nada\n")
+    with pytest.raises(SourceError, match="rename it") as caught:
+        pipeline.load(tmp_path / name, mode="append", format="csv", type="Person")
+    assert caught.value.details["path"] == str(tmp_path / name)
+    assert rows(graph) == []
+
+
+def test_files_whose_names_could_be_patterns_are_read_once(
+    tmp_path: Path, graph: Graph, pipeline: Pipeline
+) -> None:
+    for name in ("x1.csv", "x[1].csv", "x{1,2}.csv", "x*.csv", "x\\1.csv"):
+        (tmp_path / name).write_text(f"note\n{name.replace(',', '')}\n")
+    pipeline.load(tmp_path / "*.csv", mode="append", format="csv", type="Bare")
+    found = sorted(each["data"]["note"] for each in rows(graph, "Bare"))
+    assert found == ["x*.csv", "x1.csv", "x[1].csv", "x\\1.csv", "x{12}.csv"]
+
+
+def test_a_file_that_spark_reads_by_any_other_name_is_not_refused(
+    tmp_path: Path, graph: Graph, pipeline: Pipeline
+) -> None:
+    for number, name in enumerate(("_a=1.csv", "x_.csv")):
+        (tmp_path / name).write_text(f"name\nn{number}\n")
+        pipeline.load(tmp_path / name, mode="append", type="Person")
+    assert len(rows(graph)) == 2
+
+
+@pytest.mark.parametrize("form", ["csv", "json"])
+def test_a_file_without_a_byte_has_no_rows(
+    tmp_path: Path, graph: Graph, pipeline: Pipeline, form: str
+) -> None:
+    (tmp_path / f"1.{form}").write_text("")
+    report = pipeline.load(tmp_path / f"1.{form}", mode="append", format=form, type="Person")
+    assert (report.commit, report.tables) == (None, ())
+    with pytest.raises(InvalidArgument, match="no type"):
+        pipeline.load(tmp_path / f"1.{form}", mode="append", format=form, type="Persn")
+    (tmp_path / f"2.{form}").write_text("name\nada\n" if form == "csv" else '{"name":"ada"}\n')
+    pipeline.load(tmp_path / f"*.{form}", mode="append", format=form, type="Person")
+    assert [each["data"]["name"] for each in rows(graph)] == ["ada"]
+
+
+@pytest.mark.parametrize("text", [None, "other\nx\n", "name,other\nx\n"])
+def test_a_file_that_changes_before_spark_reads_it_is_told_as_that(
+    tmp_path: Path, graph: Graph, pipeline: Pipeline, text: str | None
+) -> None:
+    path = tmp_path / "people.csv"
+    path.write_text("name\nada\n")
+
+    def change(_: str) -> None:
+        path.unlink() if text is None else path.write_text(text)
+
+    with pytest.raises(InputChanged, match=r"people\.csv"):
+        pipeline.load(path, mode="append", type="Person", started=change)
+    assert rows(graph) == []
+
+
+def test_a_file_that_spark_cannot_read_any_more_is_told_as_changed(
+    tmp_path: Path, graph: Graph, session: PipelineSession
+) -> None:
+    path = tmp_path / "people.csv"
+    path.write_text("name,level\nada,senior\n")
+    spec = SourceSpec(name="people", format=SourceFormat.CSV, path=str(path))
+    names = {"name": Column(name="name"), "level": Column(name="level")}
+    source = source_of(spec, [TargetSpec(type="node:Person", columns=names)], Settings())
+    catalog = graph.snapshot().catalog
+    with session.configured():
+        (given,) = source.inputs(catalog, session)
+        path.write_text("name\nada\n")
+        plan, where = cast("IntakePlan", None), Where(source=0, first=0)
+        with pytest.raises(InputChanged, match=r"people\.csv"):
+            given.take(plan, where, session, StageRunner(session))
+
+
+def test_a_file_that_spark_cannot_read_is_named(
+    tmp_path: Path, graph: Graph, pipeline: Pipeline
+) -> None:
+    (tmp_path / "1.csv").write_text("name,level\nada,senior\n")
+    (tmp_path / "2 %.csv").write_text("name,level\nbob,junior\ncy\n")
+    with pytest.raises(SourceError, match="MALFORMED_CSV_RECORD") as caught:
+        pipeline.load(tmp_path / "*.csv", mode="append", format="csv", type="Person")
+    assert caught.value.details["path"] == str(tmp_path / "2 %.csv")
+    (tmp_path / "2 %.csv").write_text("name\nbob\n")
+    with pytest.raises(SourceError, match="CSV header") as caught:
+        pipeline.load(tmp_path / "*.csv", mode="append", format="csv", type="Person")
+    assert str(tmp_path) in str(caught.value.details["path"])
+    assert rows(graph) == []
+
+
+def test_bad_rows_of_spark_are_named_by_file_and_row(
+    tmp_path: Path, graph: Graph, session: PipelineSession
+) -> None:
+    names = ["1.csv", "we ird%41#ü[x].csv", "x{1}+'&=@;!.csv"]
+    for number, name in enumerate(names):
+        lines = [f"{number}-{n},{'boss' if n % 300 == 7 else 'junior'}\n" for n in range(320)]
+        (tmp_path / name).write_text("name,level\n" + "".join(lines))
+    spark = session.spark.newSession()
+    spark.conf.set("spark.sql.files.maxPartitionBytes", "3000")
+    spark.conf.set("spark.sql.files.openCostInBytes", "100")
+    pipeline = graph.pipeline(spark)
+    with pytest.raises(LoadRejected) as caught:
+        pipeline.load(tmp_path / "*.csv", mode="append", format="csv", type="Person")
+    expected = {(str(tmp_path / name), row) for name in names for row in (8, 308)}
+    assert set(_told_places(caught.value)) == expected
+
+
+def test_rows_that_an_expression_moved_are_numbered_within_the_source(
+    tmp_path: Path, pipeline: Pipeline
+) -> None:
+    for number in range(2):
+        (tmp_path / f"{number}.csv").write_text(f"name,level\n{number},boss\n")
+    with pytest.raises(LoadRejected) as caught:
+        pipeline.load(
+            tmp_path / "*.csv",
+            mode="append",
+            format="csv",
+            type="Person",
+            columns={
+                "name": "name",
+                "level": "level",
+                "age": {"expr": "cast(row_number() over (order by name desc) as int)"},
+            },
+        )
+    assert _told_places(caught.value) == [(str(tmp_path / "*.csv"), n) for n in (2, 1)]
+
+
+def test_values_of_several_types_in_json_are_not_made_text(
+    tmp_path: Path, graph: Graph, pipeline: Pipeline
+) -> None:
+    path = tmp_path / "people.json"
+    path.write_text('{"name":"a"}\n{"name":1}\n{"name":{"b":1}}\n')
+    with pytest.raises(SourceError, match="type_error: `name`"):
+        pipeline.load(path, mode="append", format="json", type="Person")
+    pipeline.load(
+        path,
+        mode="append",
+        format="json",
+        type="Person",
+        columns={"name": {"expr": "cast(name as string)"}},
+    )
+    assert [each["data"]["name"] for each in rows(graph)] == ["1", "a", '{"b":1}']
+
+
+def test_bytes_that_are_no_text_are_not_replaced(
+    tmp_path: Path, graph: Graph, pipeline: Pipeline
+) -> None:
+    (tmp_path / "1.csv").write_text("name\nada\n")
+    (tmp_path / "2 .csv").write_bytes(b"name\nbob\nm\xfcller\n")
+    with pytest.raises(SourceError, match="no UTF-8") as caught:
+        pipeline.load(tmp_path / "*.csv", mode="append", format="csv", type="Person")
+    assert caught.value.details["path"] == str(tmp_path / "2 .csv")
+    (tmp_path / "1.csv").write_text("name\nada \ufffd\n")
+    pipeline.load(tmp_path / "1.csv", mode="append", type="Person")
+    latin = {"encoding": "ISO-8859-1"}
+    pipeline.load(tmp_path / "2 .csv", mode="append", type="Person", options=latin)
+    assert [each["data"]["name"] for each in rows(graph)] == ["ada \ufffd", "bob", "müller"]
+
+
+def test_the_error_of_a_function_of_a_frame_is_shown(
+    graph: Graph, pipeline: Pipeline, session: PipelineSession
+) -> None:
+    def asked(_: str) -> str:
+        raise ConnectionRefusedError("Connection refused by the lookup")
+
+    frame = session.spark.createDataFrame([("a",)], "name string")
+    with pytest.raises(PipelineTaskError, match="ConnectionRefusedError: Connection refused by"):
+        pipeline.load(
+            frame.select(udf(asked, "string", useArrow=False)("name").alias("name")),
+            mode="append",
+            type="Person",
+        )
+    assert rows(graph) == []
+
+
+def test_local_files_need_executors_that_see_them(
+    tmp_path: Path, graph: Graph, pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "people.csv").write_text("name\nada\n")
+    (tmp_path / "people.jsonl").write_text('{"type":"Person","data":{"name":"bob"}}\n')
+    monkeypatch.setattr(PipelineSession, "is_here", property(lambda _: False))
+    # As for a graph in a bucket.
+    monkeypatch.setattr(PipelineSession, "require_access", lambda *_, **__: None)
+    with pytest.raises(InvalidArgument, match=r"people\.csv .*--shared-filesystem"):
+        pipeline.load(tmp_path / "people.csv", mode="append", type="Person")
+    with pytest.raises(InvalidArgument, match=r"people\.jsonl .*--shared-filesystem"):
+        pipeline.load(tmp_path / "people.jsonl", mode="append")
+    assert rows(graph) == []
+
+
+def _write(table: pa.Table, path: Path) -> None:
+    orc.write_table(table, path) if path.suffix == ".orc" else pq.write_table(table, path)
+
+
+def _told_places(error: LoadRejected) -> list[tuple[str, int]]:
+    found = error.details["violations"]
+    assert isinstance(found, list)
+    return [(each["source"], each["input_line"]) for each in found]
 
 
 def _load(

@@ -7,6 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from omnigraph import Graph
 from omnigraph.errors import (
     ExecutorMismatch,
     InternalError,
@@ -17,7 +18,11 @@ from omnigraph.errors import (
     StorageUnavailable,
 )
 from omnigraph.pipeline.arrow_batches import conform, from_ipc, to_ipc
-from omnigraph.pipeline.handshake import require_matching_executors, versions_here
+from omnigraph.pipeline.handshake import (
+    require_executors_of,
+    require_matching_executors,
+    versions_here,
+)
 from omnigraph.pipeline.progress import StageRunner
 from omnigraph.pipeline.session import PipelineSession
 from omnigraph.pipeline.tasks import TaskResult, frame_of_tasks, run_tasks
@@ -334,6 +339,15 @@ class TestHandshake:
 
         with pytest.raises(ExecutorMismatch, match="StorageUnavailable: no route to the bucket"):
             require_matching_executors(session, probe)
+
+    def test_a_job_asks_an_executor_to_read_the_graph(
+        self, session: PipelineSession, tmp_path: Path
+    ) -> None:
+        runner = StageRunner(session)
+        Graph.init(tmp_path / "g", schema="node Person { name: String @key }").close()
+        require_executors_of(str(tmp_path / "g"), session, runner)
+        with pytest.raises(ExecutorMismatch, match="cannot open the graph: ObjectMissing"):
+            require_executors_of(str(tmp_path / "nothing"), session, runner)
 
     def test_a_probe_that_cannot_be_unpickled_there_is_told(self, session: PipelineSession) -> None:
         with pytest.raises(ExecutorMismatch, match="Nowhere"):

@@ -40,13 +40,19 @@ from omnigraph.lang import compile_schema  # noqa: E402
 from omnigraph.pipeline.arrow_batches import to_ipc  # noqa: E402
 from omnigraph.pipeline.embed_tasks import (  # noqa: E402
     MOST_TEXTS,
-    PAID,
     ChosenTexts,
     PayTask,
     TextModel,
     pay,
 )
-from omnigraph.pipeline.paid_vectors import PaidVectors  # noqa: E402
+from omnigraph.pipeline.paid_vectors import (  # noqa: E402
+    PLACES,
+    PaidVectors,
+    StoredPlaces,
+    VectorFiles,
+    VectorReader,
+    read_file,
+)
 from omnigraph.pipeline.task_lanes import LocalLane  # noqa: E402
 from omnigraph.pipeline.task_storage import open_task_storage  # noqa: E402
 from omnigraph.pipeline.tasks import MAX_RESULT_BYTES  # noqa: E402
@@ -59,7 +65,10 @@ from omnigraph.pipeline.text_embedding import (  # noqa: E402
 from omnigraph.settings import EmbeddingSettings, Secret  # noqa: E402
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
+
+    import numpy.typing as npt
+    import pyarrow as pa
 
     from omnigraph.embedding import CheckedEmbedder
     from omnigraph.storage.objects import StorageAdapter
@@ -121,6 +130,9 @@ class Bench:
         job.pay(job.survey([Words(tuple(part)) for part in parts]))
         return job
 
+    def vector(self, job: TextEmbedding, text: str) -> npt.NDArray[np.float32] | None:
+        return VectorReader(self.objects, job.places).find(key(text))
+
     @property
     def asked(self) -> list[str]:
         return [text for seen in self.server.seen for text in seen.texts]
@@ -146,7 +158,7 @@ def key(text: str, dimension: int = 3) -> bytes:
 def test_a_text_of_several_parts_is_paid_for_once(bench: Bench) -> None:
     job = bench.run(["a", "b", "a"], ["b", "c"], ["c", "a"])
     assert sorted(bench.asked) == ["a", "b", "c"]
-    found = job.reader.find(key("c"))
+    found = bench.vector(job, "c")
     assert found is not None
     assert np.array_equal(found, unit_rows(["c"], 3)[0])
 
@@ -225,7 +237,10 @@ def test_removing_keeps_the_files_of_a_run_that_is_at_work(bench: Bench) -> None
 def test_files_that_another_job_removes_are_paid_for_again(bench: Bench) -> None:
     job = bench.job()
     found = job.survey([Words(("a", "b", "c"))])
-    steps = [lambda: None, lambda: bench.objects.delete_prefix("paid")]
+    steps: list[Callable[[], object]] = [
+        lambda: None,
+        lambda: bench.objects.delete_prefix("paid"),
+    ]
     real = bench.server.script
 
     class Removing(list[Answer]):
@@ -240,7 +255,7 @@ def test_files_that_another_job_removes_are_paid_for_again(bench: Bench) -> None
     assert bench.asked == ["a", "b", "c", "a", "b"]
     (stage,) = (each for each in bench.times.reports() if each.name == "embed")
     assert stage.rows == 3
-    assert all(job.reader.find(key(each)) is not None for each in "abc")
+    assert all(bench.vector(job, each) is not None for each in "abc")
 
 
 def test_a_file_that_was_not_written_to_its_end_is_passed_over(bench: Bench) -> None:
@@ -250,7 +265,7 @@ def test_a_file_that_was_not_written_to_its_end_is_passed_over(bench: Bench) -> 
     bench.objects.put("paid/job/other.arrow", b"")
     job = bench.run(["a"])
     assert bench.asked == ["a", "a"]
-    assert job.reader.find(key("a")) is not None
+    assert bench.vector(job, "a") is not None
 
 
 @pytest.mark.parametrize("status", [408, 429, 500, 503])
@@ -344,7 +359,7 @@ def test_what_the_largest_task_returns_is_small_enough(bench: Bench, batch_texts
     )
     (batch,) = pay(task, given=checked(MockEmbedder(), batch_texts=96))
     assert batch.num_rows == len(words)
-    largest = len(to_ipc([batch], PAID)) * MOST_TEXTS / len(words)
+    largest = len(to_ipc([batch], PLACES)) * MOST_TEXTS / len(words)
     assert largest < MAX_RESULT_BYTES
     assert batch_texts == 1 or largest < 40 * MOST_TEXTS
 
@@ -408,3 +423,38 @@ def test_a_filler_with_a_memory_pays_once_for_all_that_share_it(bench: Bench) ->
         second[0].tolist(),
         second[2].tolist(),
     ]
+
+
+def test_places_that_are_stored_name_the_file_of_every_key_and_of_no_other(bench: Bench) -> None:
+    # Keys that end in zeros, and keys that differ at their ends only.
+    known = [bytes([n]) * 15 + bytes([m]) for n in (0, 7, 255) for m in (0, 1, 255)]
+    places = {key: f"file {number % 2}" for number, key in enumerate(known)}
+    StoredPlaces.store(bench.objects, "places", places)
+    stored = StoredPlaces(bench.objects, "places")
+    asked = [*reversed(known), bytes([7]) * 15 + bytes([2]), bytes([8]) * 16]
+    assert stored.files_of(asked) == [*(places[each] for each in reversed(known)), None, None]
+    assert stored.files_of([]) == []
+    StoredPlaces.store(bench.objects, "none", {})
+    assert StoredPlaces(bench.objects, "none").files_of(known[:1]) == [None]
+
+
+def test_vectors_of_many_files_are_found_and_each_file_is_read_once(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = bench.run([f"text {n}" for n in range(10)])
+    monkeypatch.setattr("omnigraph.pipeline.paid_vectors._OPEN_FILES", 1)
+    read: list[str] = []
+
+    def watched(objects: StorageAdapter, path: str) -> pa.RecordBatch | None:
+        read.append(path)
+        return read_file(objects, path)
+
+    monkeypatch.setattr("omnigraph.pipeline.paid_vectors.read_file", watched)
+    texts = [f"text {n}" for n in (0, 9, 1, 8, 2, 7)] + ["unknown"]
+    keys = [key(each) for each in texts]
+    found = VectorFiles(bench.objects).find_all(keys, [job.places.get(each) for each in keys])
+    assert [None if each is None else each.tolist() for each in found] == [
+        *(unit_rows([each], 3)[0].tolist() for each in texts[:-1]),
+        None,
+    ]
+    assert len(read) == len(set(read)) == len(set(map(job.places.get, keys[:-1])))

@@ -1,0 +1,26 @@
+"""What is wrong with the sources of a load, as far as it shows before Spark is started."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from omnigraph.pipeline.column_map import plan_mapping, require_target
+from omnigraph.pipeline.load_sources import FrameSource, ParquetFiles
+
+if TYPE_CHECKING:
+    from omnigraph.lang.catalog import Catalog
+    from omnigraph.pipeline.load_sources import LoadSource
+
+
+def foresee(catalog: Catalog, source: LoadSource) -> None:
+    """Refuse types, properties and columns that do not exist, where the files tell.
+
+    Raises:
+        InvalidArgument: there is no such type.
+        SourceError: a property or a column does not exist, or a file cannot be read.
+    """
+    if isinstance(source, ParquetFiles):
+        plan_mapping(catalog, source.target, source.shapes.found[0].schema.names)
+    elif isinstance(source, FrameSource):
+        for target in source.targets:
+            require_target(catalog, target)
