@@ -166,6 +166,8 @@ class CommitProtocol:
         for staged in moving:
             self._require_no_drift(staged, line, lease, txn)
         maybe_fail(f"{txn.request.kind}.post_lease_pre_sidecar")
+        if prepared.handing_over is not None:
+            prepared.handing_over()
         sidecar = self._sidecar(
             txn.request.kind,
             txn.branch_id,

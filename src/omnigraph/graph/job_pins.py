@@ -107,7 +107,8 @@ class JobPin:
                     "branch": each.pin.branch,
                     "version": each.pin.version,
                 }
-            self._write()
+            if not self._is_taken_over():
+                self._write()
         if self._thread is None:
             self._thread = threading.Thread(target=self._renew, name="omnigraph-pin", daemon=True)
             self._thread.start()

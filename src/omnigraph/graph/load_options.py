@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from omnigraph.graph.commit_graph import commit_of
 from omnigraph.graph.intent import SidecarKind
@@ -20,6 +20,11 @@ if TYPE_CHECKING:
     from omnigraph.graph.load_branch import LoadBranch
     from omnigraph.graph.rows import CommitRow
     from omnigraph.ids import BranchName
+
+
+_NOTHING_REPLACED: Final = (
+    "the input has no rows: an overwrite replaces the types that rows are of, so it replaced none"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,6 +78,12 @@ class LoadOptions:
     ) -> JobReport:
         """The receipt; without a row nothing was committed, with one it tells the rejects."""
         told = committed_rejects(row.stats) if row is not None else rejects or RejectReport()
+        if (
+            self.mode is LoadMode.OVERWRITE
+            and row is None
+            and not any(each.read for each in tables)
+        ):
+            warnings = (*warnings, _NOTHING_REPLACED)
         return JobReport(
             operation_id=None if row is None else row.operation_id,
             commit=None if row is None else commit_of(row),

@@ -41,6 +41,11 @@ class PipelineHistory:
         """What the newest run kept of sources that it read as a whole: what they were."""
         return {} if self.last is None else dict(self.last.stats["pipeline"].get("sources", {}))
 
+    @property
+    def had_rejects(self) -> bool:
+        """Whether the newest run set rows aside."""
+        return self.last is not None and bool(self.last.stats.get("load", {}).get("rejected"))
+
 
 def find_load(line: ManifestLine, operation_id: str) -> Commit | None:
     """The commit of a load on Spark, by the operation that it told when it began."""

@@ -93,6 +93,8 @@ class PreparedWrite:
     schema_to: PlannedSchema | None = None
     merged_parent: CommitId | None = None
     stats: dict[str, Any] = field(default_factory=dict)
+    handing_over: Callable[[], None] | None = None
+    """Told right before the intent is written: from then on a recovery may commit the files."""
 
     @property
     def is_empty(self) -> bool:

@@ -20,7 +20,7 @@ from omnigraph.graph.validation.spelling import render_ids
 from omnigraph.lang.catalog import EdgeType, NodeType
 from omnigraph.lang.suggest import did_you_mean
 from omnigraph.lang.types import STRING
-from omnigraph.pipeline.column_types import sql_type, widens
+from omnigraph.pipeline.column_types import cast_to, widens
 from omnigraph.pipeline.intake import ALL_ROWS
 from omnigraph.pipeline.pipeline_spec import Column, KeyParts
 
@@ -151,7 +151,7 @@ def require_types(mapping: RowMapping, types: Mapping[str, pa.DataType]) -> None
             what = f"`{text}`" if isinstance(value, Column) else f"the expression {text!r}"
             raise SourceError(
                 f"type_error: {what} is {given}, and {mapping.item.name}.{name} is"
-                f' {kind}; write {{expr: "cast({text} as {sql_type(kind)})"}} if that is meant',
+                f' {kind}; write {{expr: "{cast_to(text, given, kind)}"}} if that is meant',
                 column=text,
                 property=name,
                 type=mapping.item.name,

@@ -37,6 +37,14 @@ def sql_type(kind: PropType) -> str:
     return f"array<{plain}>" if kind.is_list else plain
 
 
+def cast_to(text: str, given: pa.DataType, kind: PropType) -> str:
+    """What makes values of the kind out of those of a column or an expression, in Spark SQL."""
+    wanted = sql_type(kind)
+    if kind.is_list and _is_text(given):
+        return f"from_json({text}, '{wanted}')"
+    return f"cast({text} as {wanted})"
+
+
 def widens(given: Any, kind: PropType) -> bool:  # noqa: ANN401 - an Arrow type with its members
     """Whether values of the given type are values of the kind; signs are checked row by row."""
     if pa.types.is_dictionary(given):

@@ -221,8 +221,12 @@ class EmbedJob:
         if staged is None or staged.is_noop:
             return PreparedWrite()
         self._enter("commit")
+        return PreparedWrite(
+            staged=(staged,), stats={"embed": self._stats()}, handing_over=self._hand_over
+        )
+
+    def _hand_over(self) -> None:
         self._is_handed_over = True
-        return PreparedWrite(staged=(staged,), stats={"embed": self._stats()})
 
     def _filled(self, txn: WriteTxn, ref: TableRef) -> StagedWrite | None:
         """The rows with the vectors of the texts that they hold now; `None` if none wants one."""

@@ -206,7 +206,9 @@ class InputIntake:
         at = self._input_at(ordinal)
         given, first = self.inputs[at], self.begins[at].first
         parts = self.results[first : self.begins[at + 1].first if self.begins[at + 1 :] else None]
-        if isinstance(given, FrameInput):
+        # What a part without runs holds of a file is not known.
+        has_runs = all(each.runs or not each.lines for each in parts)
+        if isinstance(given, FrameInput) and has_runs:
             found = given.position_in_file(ordinal - first, line, [each.runs for each in parts])
             if found is not None:
                 return found

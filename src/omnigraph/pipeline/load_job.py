@@ -260,9 +260,9 @@ class SparkLoad:
         self._run.enter("commit")
         self._prepared_for = txn.operation_id
         self._prepared_files = frozenset(path for each in staged for path in each.files)
-        self._is_handed_over = True
         return PreparedWrite(
             staged=tuple(staged),
+            handing_over=self._hand_over,
             is_strict=mode is LoadMode.OVERWRITE,
             stats={
                 "load": {"job": self._run.operation_id}
@@ -270,6 +270,9 @@ class SparkLoad:
                 **self._stats,
             },
         )
+
+    def _hand_over(self) -> None:
+        self._is_handed_over = True
 
     def _checked(self, txn: WriteTxn, bases: Mapping[TableRef, TableHandle]) -> InputIntake:
         """Everything taken in and found valid, readable through the views."""

@@ -6,7 +6,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from omnigraph.errors import OmnigraphError
-from omnigraph.pipeline.resume import is_taken_over, remove_staging_of_both
+from omnigraph.pipeline.resume import forget_intake, is_taken_over, remove_staging_of_both
 from omnigraph.pipeline.staged_files import noted_files, staging_folder
 
 if TYPE_CHECKING:
@@ -48,6 +48,9 @@ class LoadLeftovers:
         Without a commit also those of tasks whose result was lost; else they are left to cleanup.
         """
         try:
+            if not but:
+                # Nobody may go on with files that are about to go; who did already is seen now.
+                forget_intake(self._storage, self._operation_id)
             if self._is_shared:
                 return
             written = {*self._upserts.written, *self._input.files}

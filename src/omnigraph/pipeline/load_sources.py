@@ -16,7 +16,8 @@ from omnigraph.pipeline.column_map import plan_mapping, require_types
 from omnigraph.pipeline.file_rows import ORIGIN, with_origin
 from omnigraph.pipeline.frames import changes_told, frame_types, project, source_errors
 from omnigraph.pipeline.job_inputs import FrameInput, LineInput, ParquetInput, RowGroup, marks_of
-from omnigraph.pipeline.pipeline_spec import Column, Expression
+from omnigraph.pipeline.pipeline_spec import Column, Expression, KeyParts
+from omnigraph.pipeline.spark_errors import is_session_lost
 from omnigraph.pipeline.splits import cut
 
 if TYPE_CHECKING:
@@ -33,7 +34,9 @@ if TYPE_CHECKING:
     from omnigraph.pipeline.text_checks import TextCheck
     from omnigraph.storage.input_files import InputFile
 
-_MOVES_ROWS: Final = re.compile(r"\bover\b", re.IGNORECASE)
+_MOVES_ROWS: Final = re.compile(r"\b(?:over|select)\b", re.IGNORECASE)
+_ALL_COLUMNS: Final = re.compile(r"[(,.]\s*\*\s*[,)]")
+"""`*` as an argument, which would take in columns that the source does not have."""
 
 
 class LoadSource(Protocol):
@@ -150,17 +153,26 @@ class FrameSource:
         with source_errors(self.name, self.secrets):
             frame = self.open(session)
             names = frame.columns
-            if self.files:
+            if self.files and not self._takes_all_columns:
                 frame = with_origin(frame)
             if len(self.targets) > 1 and not _is_cached(frame):
                 frame = frame.persist(StorageLevel.DISK_ONLY)
                 self._kept.append(frame)
         return frame, names
 
+    @property
+    def _takes_all_columns(self) -> bool:
+        return any(_ALL_COLUMNS.search(text) for each in self.targets for text in _sql_of(each))
+
     def release(self) -> None:
         """Forget what Spark keeps of the frame."""
-        for frame in self._kept:
-            frame.unpersist()
+        try:
+            for frame in self._kept:
+                frame.unpersist()
+        except Exception as error:
+            # A session that is lost keeps nothing; what lost it is told already.
+            if not is_session_lost(error):
+                raise
         self._kept.clear()
 
 
@@ -242,10 +254,17 @@ def _plain_columns(mappings: Sequence[RowMapping]) -> frozenset[str]:
 
 def _moves_rows(mapping: RowMapping) -> bool:
     """Whether an expression may need rows in another order than that of their files."""
-    return any(
-        isinstance(each, Expression) and _MOVES_ROWS.search(each.sql)
-        for each in mapping.values.values()
-    )
+    texts = [each.sql for each in mapping.values.values() if isinstance(each, Expression)]
+    return any(_MOVES_ROWS.search(text) for text in [*texts, mapping.where or ""])
+
+
+def _sql_of(target: TargetSpec) -> list[str]:
+    """Every expression of a target."""
+    values = [*(target.columns or {}).values(), target.id]
+    for end in target.ends.values():
+        values += end.parts.values() if isinstance(end, KeyParts) else [end]
+    texts = [each.sql for each in values if isinstance(each, Expression)]
+    return texts if target.where is None else [*texts, target.where]
 
 
 def _require_columns(

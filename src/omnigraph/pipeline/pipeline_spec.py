@@ -167,8 +167,13 @@ class PipelineSpec:
         return hashlib.blake2b(text.encode(), digest_size=_DIGEST_BYTES).hexdigest()
 
     def mentions(self, source: str, column: str) -> bool:
-        """Whether a source, or what it feeds, has the name of a column as a word anywhere."""
-        word = re.compile(rf"(?<!\w){re.escape(column)}(?!\w)")
+        """Whether a source, or what it feeds, has the name of a column as a word anywhere.
+
+        With `*` in an expression every column counts.
+        """
+        # Definitions are JSON.
+        spelled = re.escape(json.dumps(column)[1:-1])
+        word = re.compile(rf"(?<!\w){spelled}(?!\w)|[(,.]\s*\*\s*[,)]")
         return any(map(word.search, [self.sources[source].definition, *self._fed(source)]))
 
     def _fed(self, source: str) -> list[str]:

@@ -150,6 +150,11 @@ def kept_intake(storage: GraphStorage, operation_id: str, state: IntakeState) ->
     )
 
 
+def forget_intake(storage: GraphStorage, operation_id: str) -> None:
+    """Remove the note, so that no load goes on with what was staged."""
+    storage.objects.delete(_path(operation_id))
+
+
 def _path(operation_id: str) -> str:
     return f"{staging_folder(operation_id)}/intake.json"
 

@@ -229,11 +229,12 @@ class PipelineRun:
         """The sources without those that the last run has read as they are.
 
         Only beside a cursor: the range of a cursor makes every run another one, and what has none
-        would be loaded again by each. Without cursors the job key tells that all is done.
+        would be loaded again by each. Without cursors the job key tells that all is done. After a
+        run that rejected rows all is read: what they missed may be there by now.
         """
         if self._options.force or self._options.full_refresh:
             return list(planned)
-        if not any(each.spec.cursor for each in planned):
+        if history.had_rejects or not any(each.spec.cursor for each in planned):
             return list(planned)
         return [
             each
@@ -243,7 +244,9 @@ class PipelineRun:
 
     def _source_key(self, planned: _PlannedSource) -> str:
         """What tells a source that is read as a whole, and what is made of it, from any other."""
-        return _digest([self._spec.mapping_hash(planned.spec.name), *(planned.marks or ())])
+        spec = self._spec
+        how = [spec.mode.value, spec.embed, spec.mapping_hash(planned.spec.name)]
+        return _digest([*how, *(planned.marks or ())])
 
     def _load_options(self) -> LoadOptions:
         bad = self._spec.on_error

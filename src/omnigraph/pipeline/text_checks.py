@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from omnigraph.errors import SourceError
-from omnigraph.pipeline.frames import addresses_of, reading_errors
+from omnigraph.pipeline.frames import addresses_of, reading_errors, source_errors
 from omnigraph.pipeline.pipeline_spec import SourceFormat
 from omnigraph.pipeline.progress import StageRunner
 from omnigraph.pipeline.spark_errors import our_address
@@ -65,7 +65,8 @@ class TextCheck:
     def _require_utf8(self, session: PipelineSession) -> None:
         from pyspark.sql import functions as f
 
-        frame = session.spark.read.format("text").load(addresses_of(self.spec, self.files))
+        with source_errors(self.spec.name):
+            frame = session.spark.read.format("text").load(addresses_of(self.spec, self.files))
         shown = f.substring(f.make_valid_utf8(f.col("value")), 1, _SHOWN)
         path = frame.metadataColumn("_metadata").getField("file_path")
         found = self._run(
@@ -93,7 +94,8 @@ class TextCheck:
         }
         reader = session.spark.read.format("json").options(**options)
         reader = reader.option("singleVariantColumn", "row")
-        frame = reader.load(addresses_of(self.spec, self.files))
+        with source_errors(self.spec.name):
+            frame = reader.load(addresses_of(self.spec, self.files))
         kinds = [
             f.schema_of_variant_agg(f.try_variant_get(f.col("row"), f'$["{name}"]', "variant"))
             for name in names

@@ -294,6 +294,17 @@ def test_a_type_without_rows_empties_its_table(graph: Graph) -> None:
     assert graph.snapshot().count("Knows") == 0
 
 
+def test_an_overwrite_without_rows_replaces_nothing_and_says_so(graph: Graph) -> None:
+    before = graph.snapshot().count("Person")
+    report = graph.load(b"\n", mode="overwrite")
+    assert (report.commit, graph.snapshot().count("Person")) == (None, before)
+    assert report.warnings == (
+        "the input has no rows: an overwrite replaces the types that rows are of, so it replaced"
+        " none",
+    )
+    assert graph.load(b"\n", mode="merge").warnings == ()
+
+
 # --- refusals ---------------------------------------------------------------------------------
 
 

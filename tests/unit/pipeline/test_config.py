@@ -527,6 +527,20 @@ def test_a_variable_that_says_what_is_read_is_part_of_the_mapping(
     assert first == again != other
 
 
+def test_a_column_is_mentioned_however_its_name_is_spelled() -> None:
+    text = NIGHTLY.replace("name: full_name", 'name: "größe"').replace(
+        "cast(age as int)", 'cast(`we\\"ird` as int)'
+    )
+    spec = parse(text)
+    assert spec.mentions("people", "größe")
+    assert spec.mentions("people", 'we"ird')
+    assert spec.mentions("people", "person_id")
+    assert not spec.mentions("people", "person")
+    star = parse(NIGHTLY.replace("cast(age as int)", "xxhash64(*)"))
+    assert star.mentions("people", "anything")
+    assert not star.mentions("orders", "anything")
+
+
 def test_a_secret_is_not_part_of_the_mapping() -> None:
     options = 'url: u, dbtable: t, password: "${PASSWORD}"'
     texts = [

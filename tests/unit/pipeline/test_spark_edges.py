@@ -16,7 +16,7 @@ import pytest
 from tests.unit.embedding.provider_server import ProviderServer
 
 from omnigraph import Graph
-from omnigraph.errors import ExternalBlobSource, LoadRejected
+from omnigraph.errors import ExternalBlobSource, LoadRejected, PreconditionFailed
 from omnigraph.failpoints import armed
 from omnigraph.graph.job_pins import PINS
 from omnigraph.settings import load_settings
@@ -402,6 +402,35 @@ def test_a_forced_run_does_not_commit_over_another_from_the_same_state(
     assert len(graph.commits.list(limit=100)) == before + 1
     assert pipeline.run(path).commit is None
     assert names(graph) == ["ada", "bob"]
+
+
+def test_all_columns_are_those_of_the_file(
+    graph: Graph, pipeline: Pipeline, tmp_path: Path
+) -> None:
+    path = tmp_path / "people.csv"
+    path.write_text("name,city\na,Rome\n")
+    columns = {"name": {"expr": "to_json(struct(*))"}}
+    pipeline.load(path, mode="append", type="Person", columns=columns)
+    assert names(graph) == ['{"name":"a","city":"Rome"}']
+
+
+def test_a_load_that_is_refused_under_the_lease_leaves_no_file(
+    graph: Graph, pipeline: Pipeline, tmp_path: Path
+) -> None:
+    path = tmp_path / "in.jsonl"
+    path.write_bytes(people("a"))
+    head = graph.load(people("z"), mode="append").commit
+    assert head is not None
+    before = sorted((tmp_path / "graph").glob("*s/*/data/*"))
+
+    def overtake() -> None:
+        graph.mutate('query q() { update Person set { score: 1.0 } where name = "z" }')
+
+    with armed("spark_load.post_resolve", overtake), pytest.raises(PreconditionFailed):
+        pipeline.load(path, mode="append", if_commit=head.graph_commit_id)
+    now = sorted((tmp_path / "graph").glob("*s/*/data/*"))
+    # One file more: that of the update.
+    assert len(now) == len(before) + 1
 
 
 # --- CSV ----------------------------------------------------------------------------------------

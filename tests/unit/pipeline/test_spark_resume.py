@@ -15,6 +15,7 @@ from omnigraph.errors import IdempotencyKeyReused, InvalidArgument
 from omnigraph.failpoints import armed
 from omnigraph.graph.job_pins import PINS
 from omnigraph.pipeline.load_leftovers import LoadLeftovers
+from omnigraph.storage.objects import StorageAdapter
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -120,6 +121,29 @@ def test_a_forced_run_goes_on_without_reading_its_sources_again(
     assert intake.rows == 0
     # Edges without ids of their own are new ones.
     assert [each.changed or each.added for each in report.tables] == [40, 40]
+
+
+def test_nobody_goes_on_with_a_load_that_removes_its_files(
+    graph: Graph, session: PipelineSession, source: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[str] = []
+
+    def refuse() -> None:
+        raise RuntimeError("refused")
+
+    def end(*_: object) -> int:
+        raise _Killed
+
+    with monkeypatch.context() as patched:
+        # Killed at the first file that it removes.
+        patched.setattr(StorageAdapter, "delete_tree", end)
+        patched.setattr(LoadLeftovers, "clear", lambda _, **__: None)
+        with armed("spark_load.post_check", refuse), pytest.raises(_Killed):
+            graph.pipeline(session.spark).load(source, mode="append", started=told.append)
+    report = graph.pipeline(session.spark).load(source, mode="append", resume=told[0])
+    assert "nothing of" in report.warnings[0]
+    (intake,) = [each for each in report.stages if each.name == "intake"]
+    assert intake.rows == 80
 
 
 def test_what_was_committed_is_not_loaded_again(

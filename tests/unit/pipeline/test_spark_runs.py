@@ -474,6 +474,30 @@ def test_a_source_beside_a_cursor_is_loaded_again_only_when_it_changed(
     ]
 
 
+def test_rows_that_were_set_aside_are_tried_again_beside_a_cursor(
+    feed: Feed, graph: Graph, pipeline: Pipeline
+) -> None:
+    feed.declare(mode="merge")
+    folder = feed.path.parent
+    (folder / "pairs.csv").write_text("a,b\ne001,1\ne002,2\n")
+    text = feed.path.read_text().replace(
+        "sources:\n",
+        f"on_error: {{action: quarantine, rejects: {folder / 'rejects'}, max_reject_ratio: 1}}\n"
+        "sources:\n  pairs: {format: csv, path: pairs.csv}\n",
+    )
+    feed.path.write_text(
+        f"{text}  - type: Order\n    from: pairs\n    columns: {{number: b}}\n"
+        "edges:\n  - {type: Placed, from: pairs, id: b, src: a, dst: {key: {number: b}}}\n"
+    )
+    feed.add(1)
+    pipeline.run(feed.path)
+    assert ids(graph, "Placed") == ["1"]
+    feed.add(2)
+    pipeline.run(feed.path)
+    assert ids(graph, "Placed") == ["1", "2"]
+    assert pipeline.run(feed.path).commit is None
+
+
 def test_a_run_without_a_commit_tells_the_cursor_that_is_kept(
     feed: Feed, pipeline: Pipeline
 ) -> None:
