@@ -1,7 +1,7 @@
 """One Spark session for every test that wants one, in whichever folder it is.
 
 The session is started as a user's would be, with less memory. Tests that use it carry the marks
-`spark` and `xdist_group("spark")`, so that one worker runs them all and one Java is started.
+`spark` and `xdist_group("spark")`; one worker runs all of their files, so that one Java is started.
 Modules that tests share are imported as `tests.…`.
 """
 
@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,8 +33,34 @@ ENVIRON = {
     "OMNIGRAPH_SPARK_CDS": "0",
 }
 
+_GROUP = 'xdist_group("spark")'
+
 REMOTE = "TEST_SPARK_REMOTE"
 """Names a Connect server on which the same tests run instead."""
+
+
+class OneSpark(LoadScopeScheduling):  # type: ignore[misc]
+    """Sends every file with tests on Spark to one worker, so that one Java is started.
+
+    The marks do not reach the process that schedules; a file that names the group is enough.
+    """
+
+    def __init__(self, config: pytest.Config, log: object) -> None:
+        super().__init__(config, log)
+        self._is_spark: dict[str, bool] = {}
+
+    def _split_scope(self, nodeid: str) -> str:
+        path = nodeid.partition("::")[0]
+        if path not in self._is_spark:
+            text = (self.config.rootpath / path).read_text(encoding="utf-8")
+            self._is_spark[path] = _GROUP in text
+        return "spark" if self._is_spark[path] else nodeid
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> OneSpark:
+    """Whatever is asked for with `--dist`."""
+    return OneSpark(config, log)
 
 
 @pytest.fixture(scope="session")
