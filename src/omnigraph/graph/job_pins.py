@@ -107,7 +107,8 @@ class JobPin:
                     "branch": each.pin.branch,
                     "version": each.pin.version,
                 }
-            if not self._is_taken_over():
+            # The first one takes the place of a dead job's that this one goes on with.
+            if not self._beat or not self._is_taken_over():
                 self._write()
         if self._thread is None:
             self._thread = threading.Thread(target=self._renew, name="omnigraph-pin", daemon=True)

@@ -71,6 +71,24 @@ def test_a_job_that_was_taken_over_leaves_the_pin_of_the_other(
     assert path.read_text() == written
 
 
+def test_who_goes_on_with_a_job_takes_the_place_of_its_pin_once(
+    objects: StorageAdapter, clock: ManualClock, path: Path
+) -> None:
+    with pin(objects, clock) as dead:
+        dead.hold([])
+        change(path, pid=1, pid_started="another")
+        with pin(objects, clock) as held:
+            held.hold([])
+            found = living_pin(objects, clock, OPERATION)
+            assert found is not None
+            assert found["pid"] != 1
+            # Somebody else went on with it by now.
+            change(path, pid=1, pid_started="another")
+            written = path.read_text()
+            held.hold([])
+            assert path.read_text() == written
+
+
 def test_a_job_that_was_taken_over_renews_its_pin_no_more(
     objects: StorageAdapter, clock: ManualClock, path: Path
 ) -> None:
