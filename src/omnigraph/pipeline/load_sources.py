@@ -16,7 +16,7 @@ from omnigraph.pipeline.column_map import plan_mapping, require_types
 from omnigraph.pipeline.file_rows import ORIGIN, with_origin
 from omnigraph.pipeline.frames import changes_told, frame_types, project, source_errors
 from omnigraph.pipeline.job_inputs import FrameInput, LineInput, ParquetInput, RowGroup, marks_of
-from omnigraph.pipeline.pipeline_spec import Column, Expression, KeyParts
+from omnigraph.pipeline.pipeline_spec import ALL_COLUMNS, Column, Expression, KeyParts
 from omnigraph.pipeline.spark_errors import is_session_lost
 from omnigraph.pipeline.splits import cut
 
@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     from omnigraph.storage.input_files import InputFile
 
 _MOVES_ROWS: Final = re.compile(r"\b(?:over|select)\b", re.IGNORECASE)
-_ALL_COLUMNS: Final = re.compile(r"[(,.]\s*\*\s*[,)]")
-"""`*` as an argument, which would take in columns that the source does not have."""
 
 
 class LoadSource(Protocol):
@@ -162,7 +160,8 @@ class FrameSource:
 
     @property
     def _takes_all_columns(self) -> bool:
-        return any(_ALL_COLUMNS.search(text) for each in self.targets for text in _sql_of(each))
+        """Whether an expression would take in columns that the source does not have."""
+        return any(ALL_COLUMNS.search(text) for each in self.targets for text in _sql_of(each))
 
     def release(self) -> None:
         """Forget what Spark keeps of the frame."""

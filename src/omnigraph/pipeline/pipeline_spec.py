@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from omnigraph.graph.job_report import LoadMode
 
 _DIGEST_BYTES: Final = 16
+ALL_COLUMNS: Final = re.compile(r"[(,.]\s*\*\s*[,)]")
+"""`*` as an argument in an expression of Spark."""
 
 
 class SourceFormat(StrEnum):
@@ -173,8 +175,11 @@ class PipelineSpec:
         """
         # Definitions are JSON.
         spelled = re.escape(json.dumps(column)[1:-1])
-        word = re.compile(rf"(?<!\w){spelled}(?!\w)|[(,.]\s*\*\s*[,)]")
-        return any(map(word.search, [self.sources[source].definition, *self._fed(source)]))
+        word = re.compile(rf"(?<!\w){spelled}(?!\w)")
+        return any(
+            word.search(text) or ALL_COLUMNS.search(text)
+            for text in [self.sources[source].definition, *self._fed(source)]
+        )
 
     def _fed(self, source: str) -> list[str]:
         return [
