@@ -3,6 +3,7 @@
 import subprocess
 import sys
 import threading
+import time
 
 import pytest
 from tests.unit.engine.graphs import Opened, ask, fill, first_of, quick
@@ -121,13 +122,23 @@ def test_a_query_may_run_out_of_time_at_every_step_and_leaves_the_graph_as_it_wa
     assert graph.query(QUERIES[name]).to_arrow() == wanted
 
 
-@pytest.mark.parametrize("timeout_s", [0.05, 0.001, 0.000_1])
-def test_a_heavy_query_ends_when_its_time_is_up(graph: Graph, timeout_s: float) -> None:
+@pytest.mark.parametrize("share", [0.2, 0.05, 0.001])
+def test_a_heavy_query_ends_when_its_time_is_up(graph: Graph, share: float) -> None:
     match = "$a: Person $b: Person $c: Person $a.age != $b.age $b.age != $c.age"
     source = f"query q() {{ match {{ {match} }} return {{ $a, $b, $c }} }}"
     with pytest.raises(DeadlineExceeded):
-        graph.query(source, timeout_s=timeout_s)
+        graph.query(source, timeout_s=share * quickest(graph, source))
     assert len(graph.query(EVERYBODY)) == NUMBER
+
+
+def quickest(graph: Graph, source: str) -> float:
+    """The seconds that the query takes here at the least: machines differ."""
+    taken = []
+    for _ in range(3):
+        begun = time.perf_counter()
+        graph.query(source)
+        taken.append(time.perf_counter() - begun)
+    return min(taken)
 
 
 def test_the_time_of_the_settings_holds_unless_a_request_gives_its_own(
