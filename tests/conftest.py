@@ -8,6 +8,7 @@ Modules that tests share are imported as `tests.…`.
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -55,6 +56,12 @@ class OneSpark(LoadScopeScheduling):  # type: ignore[misc]
             text = (self.config.rootpath / path).read_text(encoding="utf-8")
             self._is_spark[path] = _GROUP in text
         return "spark" if self._is_spark[path] else nodeid
+
+
+def pytest_configure() -> None:
+    """A run in the background ignores Ctrl-C, and so would the programs that tests send it to."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.hookimpl(optionalhook=True)

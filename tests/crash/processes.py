@@ -53,6 +53,19 @@ class Ended:
         """Whether it died at its trap."""
         return self.returncode == -signal.SIGKILL
 
+    def require_killed(self, trap: Trap) -> None:
+        """It died at its trap.
+
+        Raises:
+            Starved: it did not, and its lease was short.
+        """
+        if self.was_killed:
+            return
+        missed = f"{trap.point} was not passed: {self}"
+        if trap.is_short:
+            raise Starved(missed)
+        raise AssertionError(missed)
+
     @property
     def commit(self) -> str | None:
         """The commit that it acknowledged."""

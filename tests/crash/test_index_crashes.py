@@ -82,7 +82,7 @@ def _crash(cell: Cell, root: Path, shared: Path) -> None:
 def killed(cell: Cell, arranged: Arranged, bystander: Graph | None) -> None:
     root, branch, content = arranged.root, arranged.branch, arranged.content
     ended = run_child(root, branch, cell.script, cell.trap)
-    assert ended.was_killed, f"{cell.trap.point} was not passed: {ended}"
+    ended.require_killed(cell.trap)
     assert read_only_content(root, branch) == content
     was_there = are_indexed(root, branch)
     with bystander or open_graph(root) as graph:

@@ -5,7 +5,7 @@ linear in the compilers shows as a test that does not end; the default run takes
 """
 
 from collections.abc import Iterator
-from time import perf_counter
+from time import thread_time
 
 import pytest
 from tests.property.corpus_texts import (
@@ -22,7 +22,7 @@ from omnigraph.lang import compile_query, compile_schema
 from omnigraph.limits import MAX_DIAGNOSTICS, MAX_NESTING, MAX_SOURCE_BYTES
 
 _SECONDS = {25_000: 3.0, MAX_SOURCE_BYTES - 1_000: 60.0}
-"""Sizes of large sources in bytes, and how long one may take, with room for a busy machine."""
+"""Sizes of large sources in bytes, and how long one may take, in seconds of this thread alone."""
 _ABOVE = 10 * MAX_SOURCE_BYTES
 _at_every_size = pytest.mark.parametrize(
     "size",
@@ -38,9 +38,9 @@ _at_every_size = pytest.mark.parametrize(
 def _both(data: str | bytes, seconds: float = 5.0) -> Iterator[Outcome]:
     """Both compilers on one source, each within its time."""
     for exercise in (exercise_schema, _exercise_queries):
-        started = perf_counter()
+        started = thread_time()
         yield exercise(data)
-        assert perf_counter() - started < seconds
+        assert thread_time() - started < seconds
 
 
 def _exercise_queries(data: str | bytes) -> Outcome:
@@ -210,9 +210,9 @@ def _large_queries(size: int) -> dict[str, str]:
 def test_a_large_query_file_takes_seconds(name: str, size: int) -> None:
     source = _large_queries(size)[name]
     assert len(source.encode()) <= MAX_SOURCE_BYTES
-    started = perf_counter()
+    started = thread_time()
     exercise_queries(CATALOG, source)
-    assert perf_counter() - started < _SECONDS[size]
+    assert thread_time() - started < _SECONDS[size]
 
 
 _LONG = "a" * 190
@@ -294,9 +294,9 @@ def _large_schemas(size: int) -> dict[str, str]:
 def test_a_large_schema_takes_seconds(name: str, size: int) -> None:
     source = _large_schemas(size)[name]
     assert len(source.encode()) <= MAX_SOURCE_BYTES
-    started = perf_counter()
+    started = thread_time()
     exercise_schema(source)
-    assert perf_counter() - started < _SECONDS[size]
+    assert thread_time() - started < _SECONDS[size]
 
 
 _KEYWORDS = [
@@ -325,10 +325,10 @@ def test_a_large_gap_after_a_keyword_takes_a_moment(gap: str) -> None:
             "node A {} {{}}",
         ):
             source = place.format(f"{word} {_GAPS[gap]} A")
-            started = perf_counter()
+            started = thread_time()
             for _ in _both(source):
                 pass
-            assert perf_counter() - started < 5.0, (word, place)
+            assert thread_time() - started < 5.0, (word, place)
 
 
 @pytest.mark.parametrize(

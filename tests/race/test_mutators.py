@@ -7,16 +7,13 @@ from time import perf_counter
 
 import pytest
 from tests.race import mutators
-from tests.race.crew import Crew, Worker
+from tests.race.crew import LONG_LEASE, Crew, Worker
 from tests.race.pairs import require_settled
 from tests.race.people import SCHEMA, State, Verb, Write, noted, replayed, state_of
 
 from omnigraph.api import Graph
 
 pytestmark = pytest.mark.timeout(180)
-
-LONG_LEASE = {"OMNIGRAPH_LEASE_TTL_MS": "15000"}
-"""For races that count who wins: whoever loses a lease on a busy machine starts over."""
 
 
 def _seed() -> int:

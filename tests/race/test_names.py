@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from tests.race import workers
-from tests.race.crew import Crew
+from tests.race.crew import LONG_LEASE, Crew
 from tests.race.pairs import SCHEMA, pairs_of, require_settled, write_pair
 
 from omnigraph.api import Graph
@@ -24,7 +24,7 @@ def test_one_of_four_creators_of_a_branch_wins(root: str, tmp_path: Path, round_
     gate, name = tmp_path / "gate", f"wanted-{round_}"
     with Crew(tmp_path) as crew:
         creators = [
-            crew.start(f"c{number}", workers.create_branch, root, name, str(gate))
+            crew.start(f"c{number}", workers.create_branch, root, name, str(gate), **LONG_LEASE)
             for number in range(4)
         ]
         for each in creators:
@@ -53,7 +53,15 @@ def test_a_branch_deleted_under_its_writers_is_gone_for_them(
     with Crew(tmp_path) as crew, Graph.open(root) as graph:
         graph.branches.create(name)
         writers = [
-            crew.start(f"w{number}", workers.write_branch, root, name, f"w{number}", str(gate))
+            crew.start(
+                f"w{number}",
+                workers.write_branch,
+                root,
+                name,
+                f"w{number}",
+                str(gate),
+                **LONG_LEASE,
+            )
             for number in range(2)
         ]
         for each in writers:

@@ -399,7 +399,7 @@ def stand_in_process(*, delay_ms: float = 0.0) -> Iterator[Endpoint]:
             yield Endpoint(url=server.stdout.readline().strip())
         finally:
             server.stdin.close()
-            server.wait(timeout=10)
+            server.wait(timeout=30)
 
 
 def main(arguments: list[str]) -> None:

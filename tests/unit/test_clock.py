@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.property.profiles import quick
 
 from omnigraph.clock import Clock, ManualClock, SystemClock
 
@@ -30,6 +31,7 @@ def test_a_manual_clock_stands_still_until_told() -> None:
 
 
 @given(steps=st.lists(st.tuples(st.integers(0, 10**9), st.integers(0, 10**6)), max_size=8))
+@quick(100)
 def test_advancing_moves_wall_and_monotonic_time_alike(steps: list[tuple[int, int]]) -> None:
     clock = ManualClock(now_us=YEAR_2020_US)
     for us, ms in steps:

@@ -8,6 +8,7 @@ import re
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.property.profiles import quick
 
 from omnigraph import errors
 from omnigraph.errors import JsonValue, OmnigraphError, Retry
@@ -163,6 +164,7 @@ def test_every_class_survives_pickling_with_its_details(cls: type[OmnigraphError
 
 
 @given(message=st.text(), details=st.dictionaries(st.text(min_size=1), json_values, max_size=4))
+@quick(100)
 def test_any_json_details_survive_pickling_and_are_json(
     message: str, details: dict[str, JsonValue]
 ) -> None:

@@ -7,6 +7,7 @@ from itertools import pairwise
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.property.profiles import quick
 from ulid import ULID
 
 from omnigraph.clock import ManualClock, SystemClock
@@ -30,6 +31,7 @@ def test_an_id_is_a_ulid_that_carries_the_time_of_the_clock() -> None:
 
 
 @given(jumps=st.lists(st.integers(0, 10**15), min_size=1, max_size=50), seed=st.integers())
+@quick(100)
 def test_ids_of_one_source_always_grow_even_when_the_clock_goes_back(
     jumps: list[int], seed: int
 ) -> None:

@@ -100,7 +100,8 @@ def test_an_answer_that_does_not_come_ends_with_the_timeout_of_the_request(
     server: ProviderServer, opener: Opener
 ) -> None:
     server.script = [Answer(waits=True)]
-    embedder = opener.open(is_real_time=True, timeout_ms=100)
+    # The second answer must come in time, on a busy machine too.
+    embedder = opener.open(is_real_time=True, timeout_ms=2_000)
     vectors = embedder.embed(["a"], dimension=3, purpose=Purpose.QUERY)
     np.testing.assert_array_equal(vectors, unit_rows(["a"], 3))
     assert len(server.seen) == 2
@@ -111,11 +112,11 @@ def test_an_answer_that_comes_byte_by_byte_ends_with_the_timeout_of_the_request(
 ) -> None:
     server.script = [Answer(drips=True, body=_text("x" * 10_000))]
     clock = SystemClock()
-    embedder = opener.open(is_real_time=True, timeout_ms=150, retry_attempts=1)
+    embedder = opener.open(is_real_time=True, timeout_ms=1_500, retry_attempts=1)
     started_us = clock.monotonic_us()
     with pytest.raises(EmbeddingFailed, match="too slow"):
         embedder.embed(["a"], dimension=3, purpose=Purpose.QUERY)
-    assert clock.monotonic_us() - started_us < 10_000_000
+    assert clock.monotonic_us() - started_us < 30_000_000
 
 
 def test_the_deadline_cuts_a_request_that_has_time_of_its_own(
@@ -123,11 +124,11 @@ def test_the_deadline_cuts_a_request_that_has_time_of_its_own(
 ) -> None:
     server.script = [Answer(waits=True)] * 4
     clock = SystemClock()
-    embedder = opener.open(is_real_time=True, timeout_ms=60_000, deadline_ms=100)
+    embedder = opener.open(is_real_time=True, timeout_ms=60_000, deadline_ms=1_000)
     started_us = clock.monotonic_us()
-    with pytest.raises(EmbeddingFailed, match="100 ms") as caught:
+    with pytest.raises(EmbeddingFailed, match="within 1000 ms") as caught:
         embedder.embed(["a"], dimension=3, purpose=Purpose.QUERY)
-    assert clock.monotonic_us() - started_us < 10_000_000
+    assert clock.monotonic_us() - started_us < 30_000_000
     assert caught.value.details["attempts"] == 1
 
 

@@ -31,7 +31,7 @@ def _is_built(graph: Graph) -> bool:
 
 
 def _wait_for(graph: Graph) -> bool:
-    for _ in range(500):
+    for _ in range(3_000):
         if _is_built(graph):
             return True
         time.sleep(0.01)

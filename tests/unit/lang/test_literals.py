@@ -8,6 +8,7 @@ from fractions import Fraction
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.property.profiles import quick
 
 from omnigraph.lang.ir import FilterOp
 from omnigraph.lang.literals import Compare, Constant, fit_literal
@@ -53,6 +54,7 @@ def _holds(column: Scalar, op: FilterOp, literal: float, stored: float) -> bool:
     literal=NUMBERS,
     data=st.data(),
 )
+@quick(100)
 def test_an_integer_column_compares_exactly(
     column: Scalar, op: FilterOp, literal: float, data: st.DataObject
 ) -> None:
@@ -72,6 +74,7 @@ def test_an_integer_column_compares_exactly(
     literal=st.floats(allow_nan=False, allow_infinity=False) | st.integers(-(2**53), 2**53),
     stored=st.floats(allow_nan=False, allow_infinity=False, width=32),
 )
+@quick(100)
 def test_order_on_an_f32_column_is_exact(op: FilterOp, literal: float, stored: float) -> None:
     assert _holds(Scalar.F32, op, literal, stored) == COMPARE[op](
         Fraction(stored), Fraction(float(literal))
@@ -79,6 +82,7 @@ def test_order_on_an_f32_column_is_exact(op: FilterOp, literal: float, stored: f
 
 
 @given(literal=st.floats(allow_nan=False, allow_infinity=False, width=32))
+@quick(100)
 def test_equality_on_an_f32_column_finds_the_rounded_literal(literal: float) -> None:
     shortest = float(f"{literal:.9g}")
     assert fit_literal(Scalar.F32, FilterOp.EQ, shortest) == Compare(
