@@ -48,18 +48,18 @@ class Cluster:
 
 @contextmanager
 def cluster(folder: Path) -> Iterator[Cluster]:
-    """Two workers of one core each."""
+    """Two workers of one core each, by names of two hosts: copies of a task never share one."""
     folder.mkdir()
     with ExitStack() as leaving:
         log = folder / "master.log"
-        master = _start_daemon(leaving, log, "master.Master", "--port", "0")
+        master = _start_daemon(leaving, log, "127.0.0.1", "master.Master", "--port", "0")
         url = _told(master, log, r"Starting Spark master at (spark://127\.0\.0\.1:[0-9]+)")
         workers = []
         logs = [folder / f"worker-{number}.log" for number in range(2)]
-        for log in logs:
+        for host, log in zip(("127.0.0.1", "localhost"), logs, strict=True):
             work = str(log.with_suffix(""))
             options = ("--cores", "1", "--memory", "1g", "--work-dir", work, url)
-            workers.append(_start_daemon(leaving, log, "worker.Worker", *options))
+            workers.append(_start_daemon(leaving, log, host, "worker.Worker", *options))
         for worker, log in zip(workers, logs, strict=True):
             _told(worker, log, r"Successfully registered with (master)")
         yield Cluster(url=url, workers=tuple(workers))
@@ -96,9 +96,9 @@ def connect_server(folder: Path) -> Iterator[ConnectServer]:
         yield ConnectServer(url=f"sc://127.0.0.1:{port}", process=process)
 
 
-def _start_daemon(leaving: ExitStack, log: Path, name: str, *options: str) -> Popen[str]:
+def _start_daemon(leaving: ExitStack, log: Path, host: str, name: str, *options: str) -> Popen[str]:
     command = [str(_PACKAGE / "bin" / "spark-class"), f"org.apache.spark.deploy.{name}"]
-    command += ["--host", "127.0.0.1", "--webui-port", "0", *options]
+    command += ["--host", host, "--webui-port", "0", *options]
     env = {**ENVIRON, "HOME": str(log.parent), "SPARK_DAEMON_MEMORY": "256m"}
     return leaving.enter_context(started(command, cwd=log.parent, env=env, stderr=log))
 

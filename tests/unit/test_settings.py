@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.property.profiles import quick
 
 from omnigraph.errors import SettingInvalid
 from omnigraph.settings import (
@@ -243,6 +244,7 @@ def test_malformed_failpoints_are_refused_when_testing() -> None:
 
 
 @given(size=st.integers(0, 2**33 - 1), unit=st.sampled_from(["KiB", "MiB", "GiB"]))
+@quick(100)
 def test_every_size_with_a_unit_is_that_many_bytes(size: int, unit: str) -> None:
     scale = {"KiB": 10, "MiB": 20, "GiB": 30}[unit]
     settings = load_settings({"OMNIGRAPH_TOPOLOGY_CACHE_BYTES": f"{size}{unit}"})
@@ -250,6 +252,7 @@ def test_every_size_with_a_unit_is_that_many_bytes(size: int, unit: str) -> None
 
 
 @given(text=st.text())
+@quick(100)
 def test_any_text_is_either_a_size_or_refused_with_a_setting_error(text: str) -> None:
     with contextlib.suppress(SettingInvalid):
         settings = load_settings({"OMNIGRAPH_TOPOLOGY_CACHE_BYTES": text})

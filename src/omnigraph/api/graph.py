@@ -464,6 +464,7 @@ class Graph:
             options=options,
             concurrency=self._settings.client.load_concurrency,
             source=source_name(source),
+            max_violations=self._settings.pipeline.max_violations,
         )
         return self._engine.load(self._graph, request, dry_run=dry_run, progress=progress)
 

@@ -133,6 +133,22 @@ def find_query_target(session: Session) -> tuple[Target, RowStyle]:
     return Target(uri=address, settings=settings), config.row_style
 
 
+def configured_store(
+    config: OperatorConfig, settings: Settings, profile: str | None = None
+) -> str | None:
+    """The graph of a profile, the one in the environment if none is named, or of the defaults.
+
+    Raises:
+        UsageError: the profile does not exist, or leads to what this version cannot use.
+    """
+    name = profile or settings.client.profile
+    if name is not None:
+        return _store_of(_profile(config, name), f"profile {name!r}")
+    if config.defaults != Binding():
+        return _store_of(config.defaults, "defaults of the operator config")
+    return None
+
+
 def announce_write(session: Session, command: str, target: Target) -> None:
     """Say where a write goes before it goes there."""
     session.output.announce(f"omnigraph {command} → {target.uri} ({target.access})")
@@ -178,13 +194,11 @@ def _given_address(session: Session, uri: str | None, name: str | None) -> str |
 def _configured_address(
     session: Session, config: OperatorConfig, settings: Settings, name: str | None
 ) -> str:
-    profile = session.scope.profile or settings.client.profile
-    if profile is not None:
-        return _store_of(_profile(config, profile), f"profile {profile!r}")
-    if config.defaults != Binding():
-        return _store_of(config.defaults, "defaults of the operator config")
-    own = "" if name is None else f"its {name}, "
-    raise UsageError(_WAYS.format(own=own, store=STORE))
+    found = configured_store(config, settings, session.scope.profile)
+    if found is None:
+        own = "" if name is None else f"its {name}, "
+        raise UsageError(_WAYS.format(own=own, store=STORE))
+    return found
 
 
 def _profile(config: OperatorConfig, name: str) -> Binding:

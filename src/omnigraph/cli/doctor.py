@@ -21,8 +21,9 @@ Example:
 
 Looks at Python, Java, Spark, Lance, DataFusion and Arrow, at hard links in the temporary folder, at
 the variables of the object store (never their values), at what a commit survives, and at the
-settings with the operator config. Exits with 1 if something that is needed is missing or cannot be
-used.
+settings with the operator config. If the graph of OMNIGRAPH_PROFILE or of defaults.store is in an
+object store, lists and reads it; writes nothing. Exits with 1 if something that is needed is
+missing or cannot be used.
 
 With --warm it first runs a small job and keeps the Java classes that it loaded (some 160 MB in the
 folder of OMNIGRAPH_HOME): the first job of each later command is then faster.

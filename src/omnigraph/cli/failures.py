@@ -204,11 +204,16 @@ def _further_violations(error: OmnigraphError) -> Iterator[str]:
 def _placed(violation: Mapping[str, object]) -> str:
     """A violation with the line of the input, or else the type, that it is about."""
     line, kind, source = (violation.get(name) for name in ("input_line", "type", "source"))
-    place = kind if line is None else f"line {line}"
-    if line is not None and source is not None:
-        place = f"{source}, {place}"
-    message = violation["message"]
-    return f"{message}" if place is None else f"{place}: {message}"
+    parts = [] if line is None else [f"line {line}"]
+    if parts and source is not None:
+        parts.insert(0, f"{source}")
+    if violation["code"] == "orphan_edge":
+        # Its message names the node that is missing, not the edge that lacks it.
+        parts.append(f"edge {kind}")
+    elif line is None and kind is not None:
+        parts.append(f"{kind}")
+    message = f"{violation['message']}"
+    return f"{', '.join(parts)}: {message}" if parts else message
 
 
 def _explain_usage(error: typer.TyperException) -> str:

@@ -17,8 +17,9 @@ from importlib import metadata
 from pathlib import Path
 from typing import Final
 
+from omnigraph.cli.addressing import configured_store
 from omnigraph.cli.operator_config import read_operator_config
-from omnigraph.errors import SettingInvalid
+from omnigraph.errors import InvalidArgument, OmnigraphError, SettingInvalid, UsageError
 from omnigraph.settings import Durability, Settings, load_settings
 
 _MIN_JAVA: Final = 17
@@ -34,6 +35,10 @@ _PACKAGES: Final = (
     ("Arrow", "pyarrow", None),
 )
 _AWS_PAIR: Final = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
+_STORE_REMEDY: Final = (
+    "check AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, and whether they may list and read the "
+    "bucket; AWS_REGION and AWS_ENDPOINT_URL; and the network"
+)
 _AWS_OTHERS: Final = ("AWS_REGION", "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3")
 
 
@@ -80,6 +85,7 @@ def examine_installation(
         *(check_package(*package) for package in _PACKAGES),
         check_hard_links(),
         check_credentials(environ),
+        *check_store_access(settings),
         *check_durability(settings),
         *check_settings(environ, settings),
     )
@@ -173,6 +179,49 @@ def check_credentials(environ: Mapping[str, str]) -> Check:
     return Check(name=name, status=Status.OK, found=found)
 
 
+def check_store_access(settings: Settings | SettingInvalid) -> Iterator[Check]:
+    """Whether the configured graph can be listed and read, if it is in an object store.
+
+    Nothing is written: whoever only reads needs no more rights than that.
+    """
+    if isinstance(settings, SettingInvalid):
+        return
+    name = "Store access"
+    try:
+        store = _configured_store(settings)
+    except UsageError as error:
+        yield Check(
+            name=name,
+            status=Status.INVALID,
+            found=error.message,
+            remedy="correct the operator config or OMNIGRAPH_PROFILE",
+        )
+        return
+    if store is None or not store.lower().startswith("s3://"):
+        return
+    # Signatures stand behind a question mark.
+    shown = re.split("[?#]", store, maxsplit=1)[0]
+    try:
+        found = _read_store(store, settings)
+    except ImportError as error:
+        yield Check(
+            name=name,
+            status=Status.WARNING,
+            found=f"{shown} was not tried: {error}",
+            remedy="install what is missing above",
+        )
+    except OmnigraphError as error:
+        is_address = isinstance(error, InvalidArgument)
+        yield Check(
+            name=name,
+            status=Status.INVALID,
+            found=error.message.replace(store, shown),
+            remedy="correct the address in the operator config" if is_address else _STORE_REMEDY,
+        )
+    else:
+        yield Check(name=name, status=Status.OK, found=f"{shown} {found}")
+
+
 def check_durability(settings: Settings | SettingInvalid) -> Iterator[Check]:
     """What an acknowledged commit on a local path survives."""
     if isinstance(settings, SettingInvalid):
@@ -220,6 +269,28 @@ def _read_settings(
         raise settings
     config = read_operator_config(settings.client.home)
     return (*load_settings(environ, config.settings).warnings, *config.warnings)
+
+
+def _configured_store(settings: Settings) -> str | None:
+    """The graph that a command without an address acts on."""
+    try:
+        return configured_store(read_operator_config(settings.client.home), settings)
+    except SettingInvalid:
+        # Told as a problem of the settings.
+        return None
+
+
+def _read_store(store: str, settings: Settings) -> str:
+    from omnigraph.clock import SystemClock
+    from omnigraph.ids import UlidSource
+    from omnigraph.storage.graph_storage import open_storage
+    from omnigraph.storage.location import parse_location
+    from omnigraph.storage.probe import probe_reading
+
+    location = parse_location(store, settings.storage)
+    opened = open_storage(location, settings.storage, UlidSource(SystemClock()))
+    is_there = probe_reading(opened.objects)
+    return "can be listed and read" if is_there else "can be listed; nothing is there yet"
 
 
 def _run_java(java: str, environ: Mapping[str, str]) -> str | None:

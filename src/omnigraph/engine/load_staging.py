@@ -12,7 +12,7 @@ from omnigraph.graph.load_delta import load_delta
 from omnigraph.graph.load_stats import load_stats
 from omnigraph.graph.lookups import TxnLookups
 from omnigraph.graph.tables import key_of
-from omnigraph.graph.validation import Findings, gather, validate
+from omnigraph.graph.validation import REPORTED_VIOLATIONS, Findings, gather, validate
 from omnigraph.graph.write_txn import PreparedWrite
 
 if TYPE_CHECKING:
@@ -39,10 +39,11 @@ class LoadStaging:
     rejected: Mapping[TableRef, int] = field(default_factory=dict)
     rejects: RejectReport = field(default_factory=RejectReport)
 
-    def findings(self) -> Findings:
+    def findings(self, *, limit: int = REPORTED_VIOLATIONS) -> Findings:
         """Everything that is wrong with the load."""
-        found = validate(self.txn.catalog, self._deltas.values(), TxnLookups(self.txn))
-        return gather((self.rows.findings, found))
+        lookups = TxnLookups(self.txn)
+        found = validate(self.txn.catalog, self._deltas.values(), lookups, limit=limit)
+        return gather((self.rows.findings, found), limit=limit)
 
     def foreseen(self) -> tuple[TableReport, ...]:
         """What the load would do, without staging anything."""

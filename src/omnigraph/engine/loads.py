@@ -51,6 +51,8 @@ class LoadRequest:
     concurrency: int = 1
     source: str | None = None
     """Where the text comes from, if from a file."""
+    max_violations: int = REPORTED_VIOLATIONS
+    """How many violations are reported; all are counted."""
 
     @property
     def size_bytes(self) -> int:
@@ -167,7 +169,7 @@ class LoadRun:
             concurrency=self.request.concurrency,
         )
         self._enter("check")
-        findings = staging.findings()
+        findings = staging.findings(limit=self.request.max_violations)
         if findings.total and wants_bad:
             return self._without_bad(staging, findings)
         refuse_load(findings)
@@ -201,6 +203,7 @@ class LoadRun:
             found=found,
             read=bad.read,
             emptied=bad.emptied(found) if staging.mode is LoadMode.OVERWRITE else (),
+            max_violations=self.request.max_violations,
         )
 
         def write() -> str:
@@ -243,10 +246,10 @@ class LoadRun:
 
     def _limit(self, txn: WriteTxn) -> int:
         """How many violations must be kept to know all bad rows, if they are wanted."""
-        rejects = self.request.options.rejects
+        rejects, reported = self.request.options.rejects, self.request.max_violations
         if not rejects.are_wanted:
-            return REPORTED_VIOLATIONS
-        return max(REPORTED_VIOLATIONS, kept_violations(txn.catalog, rejects.max_rejects))
+            return reported
+        return max(reported, kept_violations(txn.catalog, rejects.max_rejects))
 
     def _enter(self, stage: str) -> None:
         """A stage begins, and the one before it ends."""

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from omnigraph.clock import Clock
+    from omnigraph.graph.coordinator import GraphCoordinator
+    from omnigraph.settings import StorageSettings
     from omnigraph.storage.handles import TableHandle
     from omnigraph.storage.objects import StorageAdapter
 
@@ -56,6 +58,25 @@ def living_pin(
 def pin_path(operation_id: str) -> str:
     """Where the pin of a job is."""
     return f"{PINS}/pin-{operation_id}.json"
+
+
+def pin_for_job(
+    graph: GraphCoordinator,
+    settings: StorageSettings,
+    *,
+    operation_id: str,
+    kind: str,
+    owner: str | None = None,
+) -> JobPin:
+    """The pin of a job on an open graph; it lives as long as a lease does."""
+    return JobPin(
+        graph.storage.objects,
+        graph.clock,
+        operation_id=operation_id,
+        kind=kind,
+        owner=owner,
+        ttl_ms=settings.lease_ttl_ms,
+    )
 
 
 class JobPin:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from omnigraph.errors import InternalError, KeyConflict, LoadRejected
 from omnigraph.graph.quarantine import ROUNDS
-from omnigraph.graph.validation import refuse_load
+from omnigraph.graph.validation import REPORTED_VIOLATIONS, gather, refuse_load
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -30,6 +30,8 @@ class RejectVerdict:
     """Records, and lines that are none."""
     emptied: Sequence[str] = ()
     """Tables that have rows and that an overwrite would leave without any."""
+    max_violations: int = REPORTED_VIOLATIONS
+    """How many violations an error lists."""
 
     def require_allowed(self, write: Callable[[], str] | None) -> None:
         """Pass if the load goes on without its bad rows; `write` writes them and gives the address.
@@ -80,10 +82,10 @@ class RejectVerdict:
 
     def _refused(self, why: str, uri: str | None) -> LoadRejected:
         broken = self.found.blocking if self.found.blocking.total else self.findings
-        error = _refusal(broken)
+        error = _refusal(gather((broken,), limit=self.max_violations))
         details: dict[str, JsonValue] = {
             name: error.details[name]
-            for name in ("total", "counts", "violations")
+            for name in ("total", "counts", "violations", "halved_to")
             if name in error.details
         }
         details |= {

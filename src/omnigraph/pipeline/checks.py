@@ -1,7 +1,8 @@
 """Checks 5 to 7 over a whole load, as joins of key columns; texts and order are the validator's.
 
 One query finds whether anything is wrong at all. Only then is each check counted exactly, and its
-first violations by id are fetched. So memory does not grow with the number of faults.
+first violations by id are fetched, of one check after the other and no more than fit. So memory
+does not grow with the number of faults.
 """
 
 from __future__ import annotations
@@ -11,6 +12,9 @@ from copy import copy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import Window
 from pyspark.sql import functions as f
 
@@ -32,10 +36,12 @@ from omnigraph.graph.validation.spelling import show_value
 from omnigraph.lang.catalog import EdgeType, NodeType
 from omnigraph.lang.types import STRING
 from omnigraph.pipeline.key_columns import PLACE, tuple_column, unique_tuples
+from omnigraph.pipeline.part_findings import COLLECTED_BYTES, halvings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    import numpy.typing as npt
     from pyspark.sql import DataFrame
 
     from omnigraph.graph.rows import TableRef
@@ -45,6 +51,7 @@ if TYPE_CHECKING:
     from omnigraph.pipeline.progress import StageRunner
     from omnigraph.pipeline.staged_tables import KeyFrames, StagedTable
 
+_FAILING_DDL: Final = f"id string, {PLACE} bigint, first string, second string"
 _ENDPOINTS: Final[tuple[Literal["src", "dst"], ...]] = ("src", "dst")
 
 
@@ -135,20 +142,26 @@ class LoadChecks:
             anything = anything.unionByName(check.failing)
         if not self._runner.run("check", anything.limit(1).toArrow).num_rows:
             return Findings()
-        parts = [self.findings_of(check) for check in checks]
-        return gather(parts, limit=self._sample)
+        return gather(map(self.findings_of, checks), limit=self._sample)
 
     def findings_of(self, check: RelationCheck) -> Findings:
         """How many rows fail a check, and the first of them."""
         first = check.failing.orderBy("id", PLACE).limit(self._sample)
-        rows = self._runner.run("check", first.toArrow).to_pylist()
-        if not rows:
+        first = first.mapInArrow(_FirstRows(COLLECTED_BYTES), _FAILING_DDL)
+        rows = self._runner.run("check", first.toArrow)
+        kept = count = rows.num_rows
+        if not kept:
             return Findings()
-        count = len(rows)
-        if count == self._sample:
+        taken = sum(int(_text_bytes(each).sum()) for each in rows.to_batches())
+        passes = taken > COLLECTED_BYTES
+        if passes or kept == self._sample:
             count = self._runner.run("check", check.failing.count)
-        violations = tuple(check.violation(failed_row(row)) for row in rows)
-        return Findings(violations=violations, counts={check.code: count})
+        halved_to: int | None = None
+        if passes and kept < min(count, self._sample):
+            kept = halved_to = next(each for each in halvings(self._sample) if each <= kept)
+        found = rows.slice(0, kept).to_pylist()
+        violations = tuple(check.violation(failed_row(row)) for row in found)
+        return Findings(violations=violations, counts={check.code: count}, halved_to=halved_to)
 
     def _find_repeated(self) -> frozenset[TableRef]:
         """Tables in whose input an id comes twice."""
@@ -385,6 +398,33 @@ def _found(rows: DataFrame, *, first: str | None = None, second: str | None = No
         return f.lit(None).cast("string") if name is None else f.col(name)
 
     return rows.select("id", f.col(PLACE), text(first).alias("first"), text(second).alias("second"))
+
+
+@dataclass(frozen=True)
+class _FirstRows:
+    """The first of some rows, up to the one with which their texts are larger than a bound."""
+
+    most_bytes: int
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Runs on an executor, over the one partition that a limit leaves."""
+        taken = 0
+        for batch in batches:
+            ends = taken + np.cumsum(_text_bytes(batch))
+            at = int(np.searchsorted(ends, self.most_bytes, side="right"))
+            yield batch.slice(0, at + 1)
+            if at < len(ends):
+                return
+            taken = int(ends[-1]) if len(ends) else taken
+
+
+def _text_bytes(rows: pa.RecordBatch) -> npt.NDArray[np.int64]:
+    """How large the texts of each row are."""
+    sizes = np.zeros(rows.num_rows, np.int64)
+    for name in ("id", "first", "second"):
+        lengths = pc.binary_length(cast("pa.StringArray", rows.column(name)))  # cast: all are texts
+        sizes += lengths.fill_null(0).to_numpy()
+    return sizes
 
 
 def failed_row(row: Mapping[str, Any]) -> FailedRow:  # Any: one value per column

@@ -6,10 +6,11 @@ without loss. Where it has not, the error names the cast to write.
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from omnigraph.errors import SourceError
+from omnigraph.errors import InvalidArgument, SourceError
 from omnigraph.graph.arrays import one_array
 from omnigraph.graph.blob_values import refer_stored
 from omnigraph.graph.load_rows import filled_vectors
@@ -22,10 +23,10 @@ from omnigraph.lang.suggest import did_you_mean
 from omnigraph.lang.types import STRING
 from omnigraph.pipeline.column_types import cast_to, widens
 from omnigraph.pipeline.intake import ALL_ROWS
-from omnigraph.pipeline.pipeline_spec import Column, KeyParts
+from omnigraph.pipeline.pipeline_spec import WHERE, Column, KeyParts
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     import pyarrow as pa
 
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from omnigraph.ids import IdSource
     from omnigraph.lang.catalog import Catalog
     from omnigraph.lang.types import PropType
-    from omnigraph.pipeline.pipeline_spec import Value
+    from omnigraph.pipeline.pipeline_spec import Places, Value
 
 _ENDS: Final = ("src", "dst")
 
@@ -53,6 +54,8 @@ class TargetSpec:
     ends: Mapping[str, Value | KeyParts] = field(default_factory=dict)
     """`src` and `dst` of an edge; without one the column of that name."""
     where: str | None = None
+    places: Places = field(default_factory=dict, compare=False, repr=False)
+    """Where its parts stand, if a file says it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,6 +85,33 @@ class RowMapping:
 
     end_types: Mapping[str, NodeType] = field(default_factory=dict)
     """The node types of the ends that are given by their keys."""
+
+    def describe(self, name: str) -> str:
+        """One of the values, or the condition, for people."""
+        if name == WHERE:
+            return f"the condition {self.where!r} of {self.item.name}"
+        value = self.values[name]
+        given = f"`{value.name}`" if isinstance(value, Column) else f"the expression {value.sql!r}"
+        return f"{self.item.name}.{name}, which is {given}"
+
+
+@contextmanager
+def mistakes_told(source: str, target: TargetSpec) -> Iterator[None]:
+    """Mistakes of a mapping that a file declares, with its source and their place in the file.
+
+    Raises:
+        InvalidArgument, SourceError: as they were raised, with `source` and `place`.
+    """
+    try:
+        yield
+    except (InvalidArgument, SourceError) as error:
+        known = error.details
+        place = target.places.get(str(known.get("property", ""))) or target.places.get("")
+        if place is None or "place" in known:
+            raise
+        named = "" if "source" in known else f"source {source!r}: "
+        more = {"source": source, "place": place}
+        raise type(error)(f"{place}: {named}{error.message}", **known | more) from error
 
 
 def require_target(catalog: Catalog, spec: TargetSpec) -> None:
@@ -230,6 +260,7 @@ def _require_key(item: EdgeType, node: NodeType, end: str, given: KeyParts) -> N
             f"`{end}` of {item.name} is given by the key ({', '.join(given.parts)}) and"
             f" {node.name} has {has}",
             type=item.name,
+            property=end,
         )
 
 

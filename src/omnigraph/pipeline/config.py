@@ -19,6 +19,7 @@ from omnigraph.ids import MAIN_BRANCH
 from omnigraph.lang.source import Source, SourceUnreadable
 from omnigraph.lang.suggest import did_you_mean
 from omnigraph.limits import MAX_SOURCE_BYTES
+from omnigraph.pipeline.config_places import place_of, places_of
 from omnigraph.pipeline.config_section import ConfigReader, whole_number
 from omnigraph.pipeline.config_values import (
     DAY_US,
@@ -285,14 +286,14 @@ def _cursor(section: Section, mode: LoadMode) -> Cursor | None:
         )
     kind = cursor.needed_word("type", CursorType)
     column = cursor.needed_text("column")
-    node = cursor.get("lag")
+    node, place = cursor.get("lag"), place_of(cursor, "column")
     if node is None or kind is None:
-        return Cursor(column=column, type=kind or CursorType.TIMESTAMP)
+        return Cursor(column=column, type=kind or CursorType.TIMESTAMP, place=place)
     if mode is not LoadMode.MERGE:
         cursor.refuse(
             "lag", "not_allowed", f"a lag reads rows again, which mode {mode} refuses; use merge"
         )
-    return Cursor(column=column, type=kind, lag=_lag(cursor, node, kind))
+    return Cursor(column=column, type=kind, lag=_lag(cursor, node, kind), place=place)
 
 
 def _lag(cursor: Section, node: YamlNode, kind: CursorType) -> int:
@@ -326,6 +327,7 @@ def _nodes(root: Section, sources: Mapping[str, SourceSpec]) -> Iterator[NodeMap
             id=_optional_value(section, "id"),
             where=section.text("where"),
             definition=_definition(section),
+            places=places_of(section),
         )
 
 
@@ -342,6 +344,7 @@ def _edges(root: Section, sources: Mapping[str, SourceSpec]) -> Iterator[EdgeMap
                 id=_optional_value(section, "id"),
                 where=section.text("where"),
                 definition=_definition(section),
+                places=places_of(section),
             )
 
 

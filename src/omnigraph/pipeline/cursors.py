@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from omnigraph.errors import SourceError
 from omnigraph.pipeline.frames import quoted, reading_errors, source_errors
-from omnigraph.pipeline.pipeline_spec import CursorType
+from omnigraph.pipeline.pipeline_spec import CursorType, SourceFormat
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from omnigraph.errors import JsonValue
-    from omnigraph.pipeline.pipeline_spec import Cursor
+    from omnigraph.pipeline.pipeline_spec import Cursor, SourceSpec
     from omnigraph.pipeline.progress import StageRunner
 
 _SPARK_TYPES: Final = {
@@ -47,11 +47,25 @@ class CursorRange:
     """How many rows are within."""
     without_value: int = 0
     """Rows that have no value in the column."""
+    has_types: bool = True
+    """There are rows, or something else, that tell of columns and their types."""
 
-    @property
-    def is_empty(self) -> bool:
-        """Nothing is new."""
-        return self.until is None
+
+def has_nothing_to_read(
+    frame: DataFrame, spec: SourceSpec, runner: StageRunner, secrets: Sequence[str] = ()
+) -> bool:
+    """Whether texts have no row that would tell the types of their columns.
+
+    A header without the column of the cursor does tell: it is missing.
+    """
+    if spec.format not in (SourceFormat.CSV, SourceFormat.JSON) or spec.schema is not None:
+        return False
+    with source_errors(spec.name, secrets):
+        names = frame.columns
+    if spec.cursor is not None and names and spec.cursor.column not in names:
+        return False
+    with reading_errors(spec.name, secrets):
+        return runner.run("list", frame.limit(1).count) == 0
 
 
 def find_range(
@@ -73,18 +87,18 @@ def find_range(
     with source_errors(source, secrets):
         types = dict(frame.dtypes)
     if cursor.column not in types:
-        raise SourceError(
+        raise _refused(
             f"source {source!r} has no column `{cursor.column}` for its cursor; it has"
-            f" {', '.join(types)}",
-            source=source,
-            column=cursor.column,
+            f" {', '.join(types) or 'none'}",
+            cursor,
+            source,
         )
     if types[cursor.column] not in _SPARK_TYPES[cursor.type]:
-        raise SourceError(
+        raise _refused(
             f"the cursor `{cursor.column}` of source {source!r} is {types[cursor.column]} and is"
             f" declared as {cursor.type}; declare the type that it has, or cast it in the source",
-            source=source,
-            column=cursor.column,
+            cursor,
+            source,
         )
     column = f.col(quoted(cursor.column))
     after = _lagged(cursor, last)
@@ -121,6 +135,13 @@ def rows_within(frame: DataFrame, cursor: Cursor, found: CursorRange) -> DataFra
     if found.after is None:
         return frame.where(within | column.isNull())
     return frame.where(within & (column > _literal(cursor, found.after)))
+
+
+def _refused(message: str, cursor: Cursor, source: str) -> SourceError:
+    known = {"source": source, "column": cursor.column}
+    if not cursor.place:
+        return SourceError(message, **known)
+    return SourceError(f"{cursor.place}: {message}", **known, place=cursor.place)
 
 
 def _lagged(cursor: Cursor, last: JsonValue) -> JsonValue:

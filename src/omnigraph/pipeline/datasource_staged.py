@@ -55,9 +55,10 @@ class StagedFiles:
         self.graph.storage.objects.delete(self._claim_path)
 
     def forget_paid(self) -> None:
-        """Delete the vectors that tasks paid for, when they are committed."""
-        if self.plan.paid_folder is not None:
-            self.graph.storage.objects.delete_prefix(self.plan.paid_folder)
+        """Delete the vectors that are committed; what other writes paid for is theirs."""
+        for result in self.results:
+            for path in result.spent_files:
+                self.graph.storage.objects.delete(path)
 
     def require_present(self) -> None:
         """Make sure that this process sees the data files of every task.
@@ -80,7 +81,7 @@ class StagedFiles:
 
     def delete(self) -> None:
         """Delete everything that the tasks told of; a deleted branch has taken it along."""
-        from omnigraph.pipeline.staged_files import staging_folder
+        from omnigraph.pipeline.staged_files import remove_folder, staging_folder
         from omnigraph.storage.signals import ObjectMissing
 
         objects = self.graph.storage.objects
@@ -90,7 +91,7 @@ class StagedFiles:
             paths = []
         for path in paths:
             objects.delete_tree(path)
-        objects.delete_prefix(staging_folder(self.plan.operation_id))
+        remove_folder(self.graph.storage, staging_folder(self.plan.operation_id))
 
     def paths(self) -> Iterator[str]:
         """The files of the tables, below the root."""

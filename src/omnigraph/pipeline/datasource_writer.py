@@ -205,7 +205,8 @@ def _intake_plan(graph: GraphCoordinator, txn: WriteTxn, mapping: RowMapping) ->
         is_rehearsal=False,
         block_bytes=settings.batch_bytes,
         sample=settings.max_violations,
-        # Nothing tells one frame from another, so all writes to a table share what was paid for.
+        # Nothing tells one frame from another: all writes to a table find what was paid for, and
+        # each removes only what it has committed.
         paid_folder=f"{PAID_FOLDER}/frame-{digest_of(txn.branch_id, str(ref))}",
         rows_per_file=settings.rows_per_file,
     )

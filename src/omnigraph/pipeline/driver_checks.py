@@ -45,9 +45,12 @@ class DriverChecks:
         mode: LoadMode,
         tables: Mapping[TableRef, StagedTable],
         storage: GraphStorage,
+        *,
+        sample: int,
     ) -> None:
         self._txn = txn
         self._mode = mode
+        self._sample = sample
         self._places: dict[TableRef, pa.Array[Any]] = {}  # Any: numbers
         self._deltas = {
             ref: self._delta(ref, table, storage) for ref, table in tables.items() if table.parts
@@ -71,7 +74,7 @@ class DriverChecks:
     def findings(self) -> Findings:
         """Everything that is wrong across rows; the rows of violations are places."""
         write = prepare_write(self._txn.catalog, self._deltas.values(), TxnLookups(self._txn))
-        return gather(check_relations(write))
+        return gather(check_relations(write, limit=self._sample), limit=self._sample)
 
     def rules(self, most: int) -> HeldRelations:
         """The same rules for whoever rejects rows."""

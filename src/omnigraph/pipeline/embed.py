@@ -19,7 +19,7 @@ from omnigraph.errors import OmnigraphError
 from omnigraph.graph.arrays import one_array
 from omnigraph.graph.commit_graph import commit_of
 from omnigraph.graph.intent import SidecarKind
-from omnigraph.graph.job_pins import JobPin, living_pin
+from omnigraph.graph.job_pins import living_pin, pin_for_job
 from omnigraph.graph.job_report import JobReport, TableReport
 from omnigraph.graph.snapshot import open_snapshot
 from omnigraph.graph.stage_times import StageTimes
@@ -40,7 +40,7 @@ from omnigraph.pipeline.filled_rows import RESOLVE, FilledRows, FillPlan
 from omnigraph.pipeline.handshake import require_executors_of
 from omnigraph.pipeline.paid_vectors import PAID_FOLDER, StoredPlaces
 from omnigraph.pipeline.progress import StageRunner
-from omnigraph.pipeline.staged_files import staging_folder
+from omnigraph.pipeline.staged_files import remove_folder, staging_folder
 from omnigraph.pipeline.staged_tables import group_fragments
 from omnigraph.pipeline.task_lanes import LocalLane, SparkLane
 from omnigraph.pipeline.task_storage import TaskTable, storing_with
@@ -126,13 +126,12 @@ class EmbedJob:
             self._lane = SparkLane(session=session, runner=self._runner)
         self._times = StageTimes(graph.clock)
         self._run = new_operation_id(graph.ids)
-        self._pin = JobPin(
-            graph.storage.objects,
-            graph.clock,
+        self._pin = pin_for_job(
+            graph,
+            settings.storage,
             operation_id=self._run,
             kind="embed",
             owner=options.actor_id,
-            ttl_ms=settings.storage.lease_ttl_ms,
         )
         self._given: CheckedEmbedder | None = None
         if embedder is not None:
@@ -357,7 +356,7 @@ class EmbedJob:
 
     def _remove_staging(self) -> None:
         with _untidy("staged files stay"):
-            self._graph.storage.objects.delete_prefix(staging_folder(self._run))
+            remove_folder(self._graph.storage, staging_folder(self._run))
 
     def _forget_paid(self) -> None:
         living = partial(living_pin, self._graph.storage.objects, self._graph.clock)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 from omnigraph.errors import InternalError, InvalidArgument, OmnigraphError
 from omnigraph.graph.coordinator import OpenMode
 from omnigraph.graph.export import select_types
-from omnigraph.graph.job_pins import JobPin
+from omnigraph.graph.job_pins import pin_for_job
 from omnigraph.graph.job_report import JobReport, TableReport
 from omnigraph.graph.snapshot import open_snapshot
 from omnigraph.graph.stage_times import StageTimes
@@ -173,13 +173,8 @@ class SparkExport:
         self._runner = StageRunner(session, progress)
         self._times = StageTimes(graph.clock)
         self._operation_id = new_operation_id(graph.ids)
-        self._pin = JobPin(
-            graph.storage.objects,
-            graph.clock,
-            operation_id=self._operation_id,
-            kind="export",
-            owner=None,
-            ttl_ms=settings.storage.lease_ttl_ms,
+        self._pin = pin_for_job(
+            graph, settings.storage, operation_id=self._operation_id, kind="export"
         )
         self._fragments: dict[str, Sequence[FragmentInfo]] = {}
         self._moved: list[str] = []

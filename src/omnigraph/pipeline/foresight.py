@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from omnigraph.pipeline.column_map import plan_mapping, require_target
+from omnigraph.pipeline.column_map import mistakes_told, plan_mapping, require_target
 from omnigraph.pipeline.load_sources import FrameSource, ParquetFiles
 
 if TYPE_CHECKING:
@@ -20,7 +20,10 @@ def foresee(catalog: Catalog, source: LoadSource) -> None:
         SourceError: a property or a column does not exist, or a file cannot be read.
     """
     if isinstance(source, ParquetFiles):
-        plan_mapping(catalog, source.target, source.shapes.found[0].schema.names)
+        names = source.shapes.found[0].schema.names
+        with mistakes_told(source.through_spark.name, source.target):
+            plan_mapping(catalog, source.target, names)
     elif isinstance(source, FrameSource):
         for target in source.targets:
-            require_target(catalog, target)
+            with mistakes_told(source.name, target):
+                require_target(catalog, target)

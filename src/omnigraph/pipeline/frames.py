@@ -11,9 +11,9 @@ import re
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
-from omnigraph.errors import PipelineTaskError, SourceError, SparkUnavailable
+from omnigraph.errors import InvalidArgument, PipelineTaskError, SourceError, SparkUnavailable
 from omnigraph.pipeline.file_rows import ORIGIN
-from omnigraph.pipeline.pipeline_spec import Column, SourceFormat
+from omnigraph.pipeline.pipeline_spec import WHERE, Column, SourceFormat
 from omnigraph.pipeline.spark_errors import find_reason, is_session_lost, translate_spark_error
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column as SparkColumn
     from pyspark.sql import DataFrame
 
-    from omnigraph.errors import OmnigraphError
+    from omnigraph.errors import JsonValue, OmnigraphError
     from omnigraph.pipeline.column_map import RowMapping
     from omnigraph.pipeline.pipeline_spec import SourceSpec, Value
     from omnigraph.pipeline.session import PipelineSession
@@ -153,8 +153,17 @@ def source_errors(name: str, secrets: Sequence[str] = ()) -> Iterator[None]:
 
 
 @contextmanager
-def reading_errors(name: str, secrets: Sequence[str] = ()) -> Iterator[None]:
+def reading_errors(
+    name: str,
+    secrets: Sequence[str] = (),
+    *,
+    mapping: RowMapping | None = None,
+    files: Sequence[InputFile] = (),
+) -> Iterator[None]:
     """Errors of Spark while the rows of a source are read, as errors of the source.
+
+    An error of an expression is told with what the mapping makes of it, and with the file if there
+    is only one: Spark names neither the file nor the row of a value.
 
     Raises:
         SourceError: a row or an expression could not be evaluated, or a file not be read.
@@ -171,13 +180,16 @@ def reading_errors(name: str, secrets: Sequence[str] = ()) -> Iterator[None]:
         known = known if isinstance(known, dict) else {}
         is_of_source = cause.get("error") == "spark" and bool(known)
         if is_of_source or any(secret in error.message for secret in secrets):
-            path = known.get("path")
+            parts = _parts_with(mapping, known.get("sql"))
+            path = known.get("path") or (files[0].uri if len(files) == 1 else None)
+            told = "; ".join([mapping.describe(each) for each in parts] if mapping else [])
             raise _unreadable(
                 name,
-                text,
+                f"{told}: {text}" if told else text,
                 secrets,
                 path=path if isinstance(path, str) else None,
                 end="; nothing was committed",
+                **({"property": parts[0]} if parts else {}),
             ) from None
         raise
     except SparkUnavailable as error:
@@ -193,7 +205,7 @@ def changes_told(require_same: Callable[[], None] | None) -> Iterator[None]:
     """
     try:
         yield
-    except (SourceError, PipelineTaskError):
+    except (InvalidArgument, SourceError, PipelineTaskError):
         if require_same is not None:
             require_same()
         raise
@@ -221,10 +233,28 @@ def _told(name: str, error: Exception, secrets: Sequence[str]) -> Exception:
     return _unreadable(name, reason.text, secrets, path=reason.path)
 
 
+def _parts_with(mapping: RowMapping | None, line: object) -> list[str]:
+    """The values, and the condition, that have a line of SQL in their expressions."""
+    if mapping is None or not isinstance(line, str):
+        return []
+    texts = {
+        name: value.sql for name, value in mapping.values.items() if not isinstance(value, Column)
+    }
+    if mapping.where is not None:
+        texts[WHERE] = mapping.where
+    return [name for name, sql in texts.items() if line in sql.splitlines()]
+
+
 def _unreadable(
-    name: str, text: str, secrets: Sequence[str], *, path: str | None, end: str = ""
+    name: str,
+    text: str,
+    secrets: Sequence[str],
+    *,
+    path: str | None,
+    end: str = "",
+    **more: JsonValue,
 ) -> SourceError:
-    where = {} if path is None else {"path": path}
+    where = more if path is None else {"path": path, **more}
     inside = f"{path}: " if path is not None and path != name else ""
     return SourceError(
         f"source {name!r} cannot be read: {inside}{_shown(text, secrets)}{end}",

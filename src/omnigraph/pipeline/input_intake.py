@@ -14,6 +14,7 @@ from omnigraph.lang.catalog import EdgeType
 from omnigraph.pipeline.intake import INTAKE_RESULT, read_intake
 from omnigraph.pipeline.job_inputs import FrameInput, LineInput, Where
 from omnigraph.pipeline.key_columns import LINE_BITS
+from omnigraph.pipeline.part_findings import read_findings
 from omnigraph.pipeline.restage import RestageTask, read_restaged, restage
 from omnigraph.pipeline.stage_teller import Amount
 from omnigraph.pipeline.tasks import run_tasks
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from omnigraph.pipeline.session import PipelineSession
     from omnigraph.pipeline.splits import Split
     from omnigraph.pipeline.staged_tables import StagedTable
+    from omnigraph.storage.graph_storage import GraphStorage
     from omnigraph.storage.pieces import Pieces
 
 _LINE_MASK: Final = (1 << LINE_BITS) - 1
@@ -172,17 +174,18 @@ class InputIntake:
             return None
         return given.splits[ordinal - self.begins[at].first]
 
-    def findings(self) -> list[Findings]:
+    def findings(self, storage: GraphStorage) -> list[Findings]:
         """What the rules of single rows found, with the lines of the files."""
+        kept = read_findings(storage, (result.findings for result in self.results))
         return [
             replace(
-                result.findings,
+                findings,
                 violations=tuple(
                     self._at(each, result.ordinal, each.subject.input_line)
-                    for each in result.findings.violations
+                    for each in findings.violations
                 ),
             )
-            for result in self.results
+            for result, findings in zip(self.results, kept, strict=True)
         ]
 
     def located(self, findings: Findings) -> Findings:

@@ -32,6 +32,7 @@ from omnigraph.lang.catalog import NodeType
 from omnigraph.pipeline.arrow_batches import to_ipc
 from omnigraph.pipeline.key_columns import PLACE, stored_names
 from omnigraph.pipeline.paid_vectors import PaidVectors
+from omnigraph.pipeline.part_findings import KeptFindings, keep_findings
 from omnigraph.pipeline.part_rejects import KeptRejects, PartRejects
 from omnigraph.pipeline.staged_files import staging_folder, write_noted
 from omnigraph.pipeline.task_storage import TaskTable, open_task_storage, open_task_table
@@ -112,16 +113,18 @@ class IntakeResult:
     """Lines, or rows, of the part."""
     size_bytes: int
     tables: Mapping[TableRef, TableIntake]
-    findings: Findings
-    """With lines of the part, not of its file."""
     respelled: Mapping[str, Mapping[str, str]]
     """Ids of nodes that were rewritten, by node type."""
+    findings: KeptFindings = field(default_factory=KeptFindings)
+    """With lines of the part, not of its file."""
     no_records: int = 0
     """Lines that are neither blank nor records."""
     rejects: KeptRejects = field(default_factory=KeptRejects)
     """The rows that break a rule by themselves."""
     runs: tuple[RowRun, ...] = ()
     """Of which files the rows are, where Spark reads files."""
+    spent_files: tuple[str, ...] = ()
+    """Of paid vectors: what is in them is in the rows."""
 
 
 def look_for_blobs(plan: IntakePlan, rows: FittedRows, blobs: BlobBudget) -> FittedRows:
@@ -170,12 +173,15 @@ class RowStager:
         self._plan = plan
         self._ordinal = ordinal
         self._storage: GraphStorage = open_task_storage(plan.root)
+        self._paid = (
+            None
+            if plan.paid_folder is None
+            else PaidVectors(self._storage.objects, f"{plan.paid_folder}/{ordinal:06d}")
+        )
         self._filler = VectorFiller(
             open_embedder=partial(open_embedder, load_process_settings().embedding, SystemClock()),
             fills_nullable=plan.embeds_nullable,
-            memory=None
-            if plan.paid_folder is None
-            else PaidVectors(self._storage.objects, f"{plan.paid_folder}/{ordinal:06d}"),
+            memory=self._paid,
         )
         self._held: dict[TableRef, _Held] = {}
         self._findings = Findings()
@@ -225,17 +231,18 @@ class RowStager:
         """Write what is left; the result of the part, with findings from before `take`."""
         self._filler.close()
         tables = {ref: self._finish(ref, held) for ref, held in self._held.items()}
+        folder, sample = staging_folder(self._plan.operation_id), self._plan.sample
+        found = gather((findings or Findings(), self._findings), limit=sample)
         return IntakeResult(
             ordinal=self._ordinal,
             lines=lines,
             size_bytes=size_bytes,
             tables=tables,
-            findings=gather((findings or Findings(), self._findings), limit=self._plan.sample),
+            findings=keep_findings(self._storage, folder, self._ordinal, found, sample=sample),
             respelled=dict(self._respelled),
             no_records=0 if findings is None else findings.total,
-            rejects=self._rejects.keep(
-                self._storage, staging_folder(self._plan.operation_id), self._ordinal
-            ),
+            rejects=self._rejects.keep(self._storage, folder, self._ordinal),
+            spent_files=() if self._paid is None else self._paid.spent(),
         )
 
     def _write(self, ref: TableRef, held: _Held) -> None:

@@ -220,7 +220,8 @@ class FrameInput:
     ) -> list[TaskResult]:
         """Run the frame once."""
         body = FrameIntake(plan=plan, mapping=self.mapping, source=where.source, first=where.first)
-        with changes_told(self.require_same), reading_errors(self.name, self.secrets):
+        told = reading_errors(self.name, self.secrets, mapping=self.mapping, files=self.files)
+        with changes_told(self.require_same), told:
             found = run_partitions(
                 session, "intake", self.frame, body, INTAKE_RESULT, runner=runner
             )

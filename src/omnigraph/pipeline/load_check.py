@@ -66,7 +66,8 @@ class LoadCheck:
             views.open(bases, intake.results)
         checks = self._checks(txn, intake)
         superseded = checks.superseded()
-        findings = gather((*intake.findings(), intake.located(checks.findings())))
+        found = (*intake.findings(run.graph.storage), intake.located(checks.findings()))
+        findings = gather(found, limit=run.settings.pipeline.max_violations)
         if findings.total and run.options.rejects.are_wanted:
             self._reject(txn, intake, plan, checks, findings)
             views.open(bases, intake.results)
@@ -88,8 +89,9 @@ class LoadCheck:
         run = self._run
         tables = self._views.tables(txn, intake.results)
         rows = sum(table.read for each in intake.results for table in each.tables.values())
+        sample = run.settings.pipeline.max_violations
         if run.session is None or rows <= self._driver_rows:
-            return DriverChecks(txn, run.options.mode, tables, run.graph.storage)
+            return DriverChecks(txn, run.options.mode, tables, run.graph.storage, sample=sample)
         return LoadChecks(
             txn.catalog,
             run.options.mode,
@@ -97,7 +99,7 @@ class LoadCheck:
             KeyFrames(run.session, run.root, tables),
             run.runner,
             given_ids=intake.given_ids(),
-            sample=run.settings.pipeline.max_violations,
+            sample=sample,
         )
 
     def _reject(
@@ -135,6 +137,7 @@ class LoadCheck:
             found=found,
             read=bad.read,
             emptied=self._emptied(txn, intake, found),
+            max_violations=run.settings.pipeline.max_violations,
         ).require_allowed(None if run.is_rehearsal else write)
         uri = None if run.is_rehearsal else write()
         self.rejected = found.by_table

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING
 
-from omnigraph.errors import InternalError
+from omnigraph.errors import InternalError, ReadSetChanged
 from omnigraph.failpoints import maybe_fail
 from omnigraph.pipeline.input_intake import InputIntake
 from omnigraph.pipeline.intake import IntakePlan
@@ -47,6 +47,7 @@ class LoadInput:
         self._bases: Mapping[TableRef, TableHandle] = {}
         self._planned_for: str | None = None
         self._is_taken = False
+        self._has_started_over = False
         self.warnings: list[str] = []
 
     @property
@@ -97,7 +98,7 @@ class LoadInput:
         """The input as rows; it is taken in again only when the schema changed."""
         self._bases = bases
         if self._planned_for != txn.catalog.schema_hash:
-            self.find(txn.catalog)
+            self._start_over(txn.catalog)
         if self._intake is None:
             raise InternalError("a load took its input in before it was listed; please report this")
         plan = self._plan(txn, bases)
@@ -109,6 +110,22 @@ class LoadInput:
             self._is_taken = True
             maybe_fail("spark_load.post_intake")
         return self._intake, plan
+
+    def _start_over(self, catalog: Catalog) -> None:
+        """List the inputs for another schema.
+
+        Raises:
+            ReadSetChanged: that was done before: somebody changes the schema again and again.
+        """
+        if self._has_started_over:
+            raise ReadSetChanged(
+                "the schema changed twice while this load ran; load again when it stays as it is",
+                member="schema",
+                expected=self._planned_for,
+                actual=catalog.schema_hash,
+            )
+        self._has_started_over = True
+        self.find(catalog)
 
     def _plan(self, txn: WriteTxn, bases: Mapping[TableRef, TableHandle]) -> IntakePlan:
         options, settings = self._run.options, self._run.settings.pipeline

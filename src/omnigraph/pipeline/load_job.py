@@ -11,11 +11,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from omnigraph.failpoints import maybe_fail
-from omnigraph.graph.job_pins import JobPin
+from omnigraph.graph.job_pins import pin_for_job
 from omnigraph.graph.job_report import JobReport, LoadMode, TableReport
 from omnigraph.graph.load_branch import LoadBranch, load_branch, readable_branch
 from omnigraph.graph.load_stats import committed_tables, load_stats
-from omnigraph.graph.pipeline_history import find_load
 from omnigraph.graph.publisher import require_head
 from omnigraph.graph.rejects import RejectFiles
 from omnigraph.graph.snapshot import open_snapshot
@@ -34,7 +33,8 @@ from omnigraph.pipeline.load_run import LoadRun
 from omnigraph.pipeline.load_sources import files_of
 from omnigraph.pipeline.progress import StageRunner
 from omnigraph.pipeline.receipts import told_again
-from omnigraph.pipeline.resume import take_over
+from omnigraph.pipeline.small_files import small_files
+from omnigraph.pipeline.staged_files import StagedFiles
 from omnigraph.pipeline.staged_views import StagedViews
 from omnigraph.pipeline.upsert import Upserts
 from omnigraph.storage.pieces import PieceKind
@@ -42,7 +42,6 @@ from omnigraph.storage.pieces import PieceKind
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from omnigraph.graph.commit_graph import Commit
     from omnigraph.graph.coordinator import GraphCoordinator
     from omnigraph.graph.external_blobs import ExternalBlobs
     from omnigraph.graph.load_options import LoadOptions
@@ -101,13 +100,8 @@ class SparkLoad:
         self._given_digest = digest
         self._started = started
         self._took_over = resume is not None
-        self._pin = JobPin(
-            graph.storage.objects,
-            graph.clock,
-            operation_id=job_id,
-            kind="load",
-            owner=options.actor_id,
-            ttl_ms=settings.storage.lease_ttl_ms,
+        self._pin = pin_for_job(
+            graph, settings.storage, operation_id=job_id, kind="load", owner=options.actor_id
         )
         self._views = StagedViews(graph.storage)
         self._upserts = Upserts(
@@ -116,27 +110,32 @@ class SparkLoad:
         self._reject_files = RejectFiles(options.rejects, graph.storage.location)
         self._input = LoadInput(self._run, sources, external=external, resumes=self._took_over)
         self._check = LoadCheck(self._run, self._views, self._reject_files, driver_rows=driver_rows)
+        self._staged = StagedFiles()
         self._leftovers = LoadLeftovers(
-            self._run, self._input, self._views, self._upserts, took_over=self._took_over
+            self._run,
+            self._input,
+            self._views,
+            self._upserts,
+            self._staged,
+            took_over=self._took_over,
         )
         self._reports: list[TableReport] = []
+        self._small_files: list[str] = []
         self._operations: set[str] = set()
         self._is_handed_over = False
         self._is_done = False
         self._prepared_for: str | None = None
-        self._prepared_files: frozenset[str] = frozenset()
 
     def report(self) -> JobReport:
         """Run it and tell what it did."""
         graph, options = self._run.graph, self._run.options
-        if self._took_over:
-            take_over(graph.storage, graph.clock, self._run.operation_id)
-            done = self._committed_before()
-            if done is not None:
-                return told_again(done, None, options)
-        if self._started is not None:
-            self._started(self._run.operation_id)
         with self._opened() as leaving:
+            done = self._leftovers.take_over() if self._took_over else None
+            if done is not None:
+                self._is_done = True
+                return told_again(done, None, options)
+            if self._started is not None:
+                self._started(self._run.operation_id)
             maybe_fail("spark_load.post_open")
             self._list()
             maybe_fail("spark_load.post_list")
@@ -151,8 +150,9 @@ class SparkLoad:
                     self._leftovers.remove_files()
                 raise
             self._remove_leftovers(row)
-            self._is_done = True
-            warnings = (*self._input.warnings, *self._reject_files.finish(row))
+            self._is_done = row is not None
+            small = self._small_files if row and row.operation_id == self._prepared_for else ()
+            warnings = (*self._input.warnings, *self._reject_files.finish(row), *small)
             self._run.enter(None)
         report = options.report(
             "spark",
@@ -213,12 +213,6 @@ class SparkLoad:
             counted = f"{self._leftovers.removed:,} staged files of {self._run.operation_id}"
             error.add_note(f"{counted} were removed")
 
-    def _committed_before(self) -> Commit | None:
-        """What the load that is to go on has committed after all."""
-        graph, options = self._run.graph, self._run.options
-        branch = readable_branch(graph, options.branch, options.from_)
-        return find_load(graph.lines.read(graph.branch_id(branch)), self._run.operation_id)
-
     def _untaken(self) -> list[TableReport]:
         """What is told of a load that committed nothing: the rows that it rejected."""
         if not self._check.rejects.violations:
@@ -243,6 +237,7 @@ class SparkLoad:
     def _prepare(self, txn: WriteTxn) -> PreparedWrite:
         mode = self._run.options.mode
         self._is_handed_over = False
+        self._staged.start_over()
         self._operations.add(txn.operation_id)
         intake = self._checked(txn, {ref: txn.writable(ref) for ref in txn.tables.types})
         self._run.enter("resolve")
@@ -252,14 +247,16 @@ class SparkLoad:
             write = self._stage(txn, ref) if self._check.is_written(ref) else None
             report = self._resolved(txn, ref, intake, write)
             report.require_balance()
-            staged += [] if write is None else [write]
+            staged += [] if write is None else [self._staged.follow(write)]
             reports.append(report)
         self._reports = reports
+        rows_per_file = self._run.settings.pipeline.rows_per_file
+        tables = self._run.graph.tables
+        self._small_files = list(small_files(tables, staged, rows_per_file=rows_per_file))
         ask_for_load(txn, mode, self._views, intake.given_ids())
         maybe_fail("spark_load.post_resolve")
         self._run.enter("commit")
         self._prepared_for = txn.operation_id
-        self._prepared_files = frozenset(path for each in staged for path in each.files)
         return PreparedWrite(
             staged=tuple(staged),
             handing_over=self._hand_over,
@@ -348,7 +345,7 @@ class SparkLoad:
             self._leftovers.remove_files()
             return
         if row.operation_id == self._prepared_for:
-            self._leftovers.remove_files(but=self._prepared_files)
+            self._leftovers.remove_files(is_committed=True)
         self._leftovers.forget_paid()
 
 

@@ -5,13 +5,23 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from omnigraph.errors import OmnigraphError
-from omnigraph.pipeline.resume import forget_intake, is_taken_over, remove_staging_of_both
-from omnigraph.pipeline.staged_files import noted_files, staging_folder
+from omnigraph.errors import BranchNotFound, OmnigraphError
+from omnigraph.graph.load_branch import readable_branch
+from omnigraph.graph.pipeline_history import find_load
+from omnigraph.pipeline.resume import (
+    forget_intake,
+    give_back,
+    is_taken_over,
+    remove_staging,
+    take_over,
+)
+from omnigraph.pipeline.staged_files import noted_files, remove_folder, staging_folder
 
 if TYPE_CHECKING:
+    from omnigraph.graph.commit_graph import Commit
     from omnigraph.pipeline.load_input import LoadInput
     from omnigraph.pipeline.load_run import LoadRun
+    from omnigraph.pipeline.staged_files import StagedFiles
     from omnigraph.pipeline.staged_views import StagedViews
     from omnigraph.pipeline.upsert import Upserts
 
@@ -30,33 +40,48 @@ class LoadLeftovers:
         taken_in: LoadInput,
         views: StagedViews,
         upserts: Upserts,
+        staged: StagedFiles,
         *,
         took_over: bool,
     ) -> None:
+        self._run = run
         self._storage = run.graph.storage
         self._operation_id = run.operation_id
         self._input = taken_in
         self._views = views
         self._upserts = upserts
+        self._staged = staged
         self._took_over = took_over
+        self._mark: str | None = None
         self.removed = 0
         """How many files were removed."""
 
-    def remove_files(self, but: frozenset[str] = frozenset()) -> None:
-        """Delete the files of tasks, but for those that were committed.
+    def take_over(self) -> Commit | None:
+        """Go on with a load that is dead; what it has committed after all.
+
+        Raises:
+            InvalidArgument: it seems to run.
+        """
+        self._mark = take_over(self._run.graph, self._operation_id)
+        return self._committed()
+
+    def remove_files(self, *, is_committed: bool = False) -> None:
+        """Delete the files of tasks and of the driver, but for those that were committed.
 
         Without a commit also those of tasks whose result was lost; else they are left to cleanup.
         """
         try:
-            if not but:
+            written = {*self._upserts.written, *self._staged.written, *self._input.files}
+            if is_committed:
+                written -= self._staged.taken
+            else:
                 # Nobody may go on with files that are about to go; who did already is seen now.
                 forget_intake(self._storage, self._operation_id)
-            if self._is_shared:
-                return
-            written = {*self._upserts.written, *self._input.files}
-            if not but:
                 written.update(noted_files(self._storage, self._operation_id))
-            for path in sorted(written - but):
+            # Only now: whoever noted one of these files had said before that it goes on.
+            if self._is_shared(is_committed=is_committed):
+                return
+            for path in sorted(written):
                 self.removed += self._storage.objects.delete_tree(path)
         except OmnigraphError as error:
             log.warning("files of a load stay", extra={"why": error.message})
@@ -64,25 +89,43 @@ class LoadLeftovers:
     def forget_paid(self) -> None:
         """Delete the vectors that a load which is committed paid for."""
         try:
-            self._storage.objects.delete_prefix(self._input.paid_folder)
+            remove_folder(self._storage, self._input.paid_folder)
         except OmnigraphError as error:
             log.warning("paid vectors stay", extra={"why": error.message})
 
     def clear(self, *, is_done: bool) -> None:
-        """Remove what only this job could use."""
+        """Remove what only this job could use; it is done when it is committed."""
         try:
             self._views.close()
-            if self._took_over:
-                # What was not used stays, for another try.
-                if is_done:
-                    remove_staging_of_both(self._storage, self._operation_id)
-            elif not self._is_shared:
-                folder = staging_folder(self._operation_id)
-                self.removed += self._storage.objects.delete_prefix(folder)
+            if not self._took_over:
+                self.removed += remove_staging(self._storage, self._operation_id)
+            elif is_done:
+                # Whoever else goes on with it finds the commit.
+                remove_folder(self._storage, staging_folder(self._operation_id))
+            elif self._mark is not None:
+                self.removed += give_back(self._storage, self._operation_id, self._mark)
         except OmnigraphError as error:
             log.warning("staged files stay", extra={"why": error.message})
 
-    @property
-    def _is_shared(self) -> bool:
-        """Two loads know of the same staged files: one was thought dead."""
-        return is_taken_over(self._storage, self._operation_id)
+    def _is_shared(self, *, is_committed: bool) -> bool:
+        """Two loads know of the same staged files: one was thought dead.
+
+        A mark is taken away only after the commit of whoever made it, so it is looked for first.
+        """
+        if is_taken_over(self._storage, self._operation_id):
+            return True
+        # Nobody was told of a rehearsal; and one load commits only once.
+        is_alone = is_committed or self._run.is_rehearsal
+        return not is_alone and self._committed() is not None
+
+    def _committed(self) -> Commit | None:
+        """The commit of this load, whoever made it."""
+        graph, options = self._run.graph, self._run.options
+        branch = readable_branch(graph, options.branch, options.from_)
+        try:
+            lines = [graph.lines.read(graph.branch_id(branch))]
+        except BranchNotFound:
+            # Branches that were made from it have its commits.
+            lines = list(graph.live_lines())
+        found = (find_load(line, self._operation_id) for line in lines)
+        return next((each for each in found if each is not None), None)

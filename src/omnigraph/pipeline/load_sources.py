@@ -7,21 +7,22 @@ rows must fit, and again when the schema changed meanwhile.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, Protocol
 
 from omnigraph.errors import InternalError, SourceError
 from omnigraph.graph.type_names import find_type
-from omnigraph.pipeline.column_map import plan_mapping, require_types
+from omnigraph.pipeline.column_map import mistakes_told, plan_mapping, require_types
 from omnigraph.pipeline.file_rows import ORIGIN, with_origin
 from omnigraph.pipeline.frames import changes_told, frame_types, project, source_errors
 from omnigraph.pipeline.job_inputs import FrameInput, LineInput, ParquetInput, RowGroup, marks_of
-from omnigraph.pipeline.pipeline_spec import ALL_COLUMNS, Column, Expression, KeyParts
+from omnigraph.pipeline.pipeline_spec import ALL_COLUMNS, WHERE, Column, Expression, KeyParts
 from omnigraph.pipeline.spark_errors import is_session_lost
 from omnigraph.pipeline.splits import cut
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     import pyarrow as pa
     from pyspark.sql import DataFrame
@@ -113,24 +114,23 @@ class FrameSource:
             raise InternalError("a frame needs Spark and there is none; please report this")
         if self.is_empty:
             for target in self.targets:
-                find_type(catalog, target.type)
+                with mistakes_told(self.name, target):
+                    find_type(catalog, target.type)
             return []
         with changes_told(self.require_same):
             return self._inputs(catalog, session)
 
     def _inputs(self, catalog: Catalog, session: PipelineSession) -> list[JobInput]:
         frame, names = self._opened(session)
-        mappings = [plan_mapping(catalog, target, names) for target in self.targets]
+        mappings = [self._mapping(catalog, target, names) for target in self.targets]
         if self.shapes is not None:
             self.shapes.require_alike(_used_columns(self.targets, mappings))
         if self.texts is not None:
             self.texts.require_kept(session, frame, _plain_columns(mappings))
         found: list[JobInput] = []
-        for mapping in mappings:
-            with source_errors(self.name, self.secrets):
-                mapped = project(frame, mapping)
-                types = frame_types(mapped)
-            require_types(mapping, types)
+        for target, mapping in zip(self.targets, mappings, strict=True):
+            with mistakes_told(self.name, target):
+                mapped = self._projected(frame, mapping)
             found.append(
                 FrameInput(
                     name=self.name,
@@ -143,6 +143,41 @@ class FrameSource:
                 )
             )
         return found
+
+    def _mapping(self, catalog: Catalog, target: TargetSpec, names: Sequence[str]) -> RowMapping:
+        with mistakes_told(self.name, target):
+            return plan_mapping(catalog, target, names)
+
+    def _projected(self, frame: DataFrame, mapping: RowMapping) -> DataFrame:
+        """The values of a mapping, of the types that they must have."""
+        try:
+            with source_errors(self.name, self.secrets):
+                mapped = project(frame, mapping)
+                types = frame_types(mapped)
+        except SourceError:
+            self._require_parts(frame, mapping)
+            raise
+        require_types(mapping, types)
+        return mapped
+
+    def _require_parts(self, frame: DataFrame, mapping: RowMapping) -> None:
+        """Refuse the first part of a mapping that Spark refuses by itself, by its name."""
+        alone = [
+            (name, replace(mapping, where=None, values={name: mapping.values[name]}))
+            for name in mapping.values
+        ]
+        parts = [(WHERE, replace(mapping, values={}))] if mapping.where is not None else []
+        for name, part in [*parts, *alone]:
+            try:
+                with source_errors(self.name, self.secrets):
+                    frame_types(project(frame, part))
+            except SourceError as error:
+                raise SourceError(
+                    f"{mapping.describe(name)}: {error.message}",
+                    **error.details,
+                    property=name,
+                    type=mapping.item.name,
+                ) from None
 
     def _opened(self, session: PipelineSession) -> tuple[DataFrame, list[str]]:
         """The frame, and the names of its columns."""
@@ -203,17 +238,15 @@ class ParquetFiles:
         """Row groups, or a frame where expressions are to be computed."""
         shapes = self.shapes.found
         first = shapes[0]
-        mapping = plan_mapping(catalog, self.target, first.schema.names)
+        with mistakes_told(self.through_spark.name, self.target):
+            mapping = plan_mapping(catalog, self.target, first.schema.names)
         if not mapping.is_plain or any("." in name for name in first.schema.names):
             return self.through_spark.inputs(catalog, session)
         groups: list[RowGroup] = []
         for shape in shapes:
-            found = shape.schema
-            try:
-                other = plan_mapping(catalog, self.target, found.names)
-                _require_columns(mapping, first.file, other, found)
-            except SourceError as error:
-                raise _in_file(error, shape.file) from error
+            with mistakes_told(self.through_spark.name, self.target), _told_of(shape.file):
+                other = plan_mapping(catalog, self.target, shape.schema.names)
+                _require_columns(mapping, first.file, other, shape.schema)
             groups += [
                 RowGroup(file=shape.file, number=number) for number in range(shape.row_groups)
             ]
@@ -292,5 +325,11 @@ def _is_cached(frame: DataFrame) -> bool:
     return level.useMemory or level.useDisk
 
 
-def _in_file(error: SourceError, file: InputFile) -> SourceError:
-    return SourceError(f"{file.uri}: {error.message}", **{**error.details, "path": file.uri})
+@contextmanager
+def _told_of(file: InputFile) -> Iterator[None]:
+    """Errors of a file, with its address."""
+    try:
+        yield
+    except SourceError as error:
+        known = {**error.details, "path": file.uri}
+        raise SourceError(f"{file.uri}: {error.message}", **known) from error

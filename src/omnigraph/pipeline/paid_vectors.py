@@ -55,6 +55,9 @@ class PaidVectors:
         self._folder = folder
         self._ids = UlidSource(SystemClock())
         self._reader: VectorReader | None = None
+        self._before: dict[str, list[bytes]] = {}
+        self._given: set[bytes] = set()
+        self._kept: list[str] = []
 
     def keep(self, keys: Sequence[bytes], vectors: npt.NDArray[np.float32]) -> str:
         """Write what a request gave, durable when this returns; the name of the file."""
@@ -68,7 +71,7 @@ class PaidVectors:
 
     def places(self) -> dict[bytes, str]:
         """Which file holds the vector of which key; reads all files."""
-        return {key: path for path, keys in self.keys_by_file().items() for key in keys}
+        return _by_key(self.keys_by_file())
 
     def keys_by_file(self) -> dict[str, list[bytes]]:
         """Which keys each file holds that can be read; reads all files."""
@@ -100,14 +103,26 @@ class PaidVectors:
     ) -> list[npt.NDArray[np.float32] | None]:
         """The vectors of texts that were kept before this object was first asked."""
         if self._reader is None:
-            self._reader = VectorReader(self._objects, self.places())
-        return [self._reader.find(key) for key in text_keys(model, dimension, texts)]
+            self._before = self.keys_by_file()
+            self._reader = VectorReader(self._objects, _by_key(self._before))
+        keys = text_keys(model, dimension, texts)
+        found = [self._reader.find(key) for key in keys]
+        self._given.update(key for key, each in zip(keys, found, strict=True) if each is not None)
+        return found
 
     def keep_texts(
         self, model: str, dimension: int, texts: Sequence[str], vectors: npt.NDArray[np.float32]
     ) -> None:
         """Keep the vectors of texts."""
-        self.keep(text_keys(model, dimension, texts), vectors)
+        self._kept.append(self.keep(text_keys(model, dimension, texts), vectors))
+
+    def spent(self) -> tuple[str, ...]:
+        """The files all of whose vectors were given or kept here: once committed, of no more use.
+
+        Others share the folder, and have paid for what else is in it.
+        """
+        given = (path for path, keys in self._before.items() if self._given.issuperset(keys))
+        return (*given, *self._kept)
 
 
 class VectorFiles:
@@ -222,6 +237,10 @@ def read_file(objects: StorageAdapter, path: str) -> pa.RecordBatch | None:
         log.warning("paid vectors cannot be read", extra={"path": path, "why": str(error)})
         return None
     return batch
+
+
+def _by_key(keys_by_file: Mapping[str, Sequence[bytes]]) -> dict[bytes, str]:
+    return {key: path for path, keys in keys_by_file.items() for key in keys}
 
 
 def _keys(batch: pa.RecordBatch) -> list[bytes]:

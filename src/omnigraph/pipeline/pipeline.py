@@ -22,8 +22,9 @@ from omnigraph.pipeline.embed_targets import EmbedMode
 from omnigraph.pipeline.export import SparkExport, plan_export
 from omnigraph.pipeline.foresight import foresee
 from omnigraph.pipeline.load_job import SparkLoad
+from omnigraph.pipeline.pipeline_spec import with_paths_from
 from omnigraph.pipeline.resume import checked_operation
-from omnigraph.pipeline.run_job import PipelineRun, RunOptions, with_paths_from
+from omnigraph.pipeline.run_job import PipelineRun, RunOptions
 from omnigraph.pipeline.session import find_active_session, open_session, require_reachable
 from omnigraph.pipeline.source_request import SourceRequest, plan_source
 from omnigraph.pipeline.spark_types import readable_columns

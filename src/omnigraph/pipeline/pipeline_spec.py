@@ -7,24 +7,26 @@ password is no changed pipeline, and no hash is made of a secret.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from omnigraph.errors import InvalidArgument
 from omnigraph.graph.reject_options import ErrorAction
+from omnigraph.pipeline.digests import text_digest
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from omnigraph.graph.job_report import LoadMode
 
-_DIGEST_BYTES: Final = 16
 ALL_COLUMNS: Final = re.compile(r"[(,.]\s*\*\s*[,)]")
 """`*` as an argument in an expression of Spark."""
+WHERE: Final = ":where"
+"""The condition of a mapping, among the names of its values: no property has such a name."""
 
 
 class SourceFormat(StrEnum):
@@ -66,6 +68,11 @@ class Expression:
 
 
 Value: TypeAlias = Column | Expression
+Places: TypeAlias = "Mapping[str, str]"
+"""Where the parts of a mapping stand: file, line and column.
+
+By property, `id`, `src` and `dst`; `src:part` for a part of a key, `WHERE`, and `""` for the whole.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,6 +103,8 @@ class Cursor:
     column: str
     type: CursorType
     lag: int = 0
+    place: str = field(default="", compare=False, repr=False)
+    """Where its column is named: file, line and column."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,6 +133,7 @@ class NodeMapping:
     id: Value | None = None
     where: str | None = None
     definition: str = field(default="", repr=False)
+    places: Places = field(default_factory=dict, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,6 +148,7 @@ class EdgeMapping:
     id: Value | None = None
     where: str | None = None
     definition: str = field(default="", repr=False)
+    places: Places = field(default_factory=dict, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,8 +176,7 @@ class PipelineSpec:
             raise InvalidArgument(
                 f"pipeline {self.name!r} has no source {source!r}; it has {', '.join(self.sources)}"
             )
-        text = json.dumps([spec.definition, sorted(self._fed(source))])
-        return hashlib.blake2b(text.encode(), digest_size=_DIGEST_BYTES).hexdigest()
+        return text_digest(json.dumps([spec.definition, sorted(self._fed(source))]))
 
     def mentions(self, source: str, column: str) -> bool:
         """Whether a source, or what it feeds, has the name of a column as a word anywhere.
@@ -186,3 +196,21 @@ class PipelineSpec:
             *(each.definition for each in self.nodes if each.source == source),
             *(f"edge {each.definition}" for each in self.edges if each.source == source),
         ]
+
+
+def with_paths_from(spec: PipelineSpec, folder: Path) -> PipelineSpec:
+    """The pipeline with relative paths taken from the folder of its file."""
+
+    def resolved(where: str | None) -> str | None:
+        if where is None or "://" in where or Path(where).is_absolute():
+            return where
+        return str(folder / where)
+
+    return replace(
+        spec,
+        graph=resolved(spec.graph),
+        on_error=replace(spec.on_error, rejects=resolved(spec.on_error.rejects)),
+        sources={
+            name: replace(each, path=resolved(each.path)) for name, each in spec.sources.items()
+        },
+    )

@@ -4,6 +4,9 @@ The action runs in a thread of its own, the caller's thread watches it. So Ctrl-
 that waits for nothing but a clock, the Spark jobs of the stage are cancelled, and the connection
 to Spark stays usable. A classic session counts the tasks of a job group twice a second; a Connect
 session is told by the server.
+
+An action that did not end well returns only when its tasks have ended too, as far as that can be
+known: whoever removes what they wrote must not be too early.
 """
 
 from __future__ import annotations
@@ -13,14 +16,15 @@ from concurrent.futures import Future, wait
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar, cast
 
-from omnigraph.errors import Cancelled, InternalError
+from omnigraph.clock import SystemClock
+from omnigraph.errors import Cancelled, InternalError, OmnigraphError
 from omnigraph.pipeline.spark_errors import is_session_lost, translate_spark_error
 from omnigraph.pipeline.stage_teller import NOTHING_KNOWN, StageTeller
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from pyspark import SparkContext
+    from pyspark import SparkContext, SparkJobInfo
     from pyspark.sql import SparkSession
     from pyspark.sql.connect.shell.progress import ProgressHandler, StageInfo
 
@@ -32,6 +36,8 @@ POLL_S: Final = 0.5
 _CANCEL_WAIT_S: Final = 30.0
 _TASKS_WAIT_S: Final = 10.0
 _TASKS_POLL_S: Final = 0.1
+_KILLED_WITHIN_US: Final = 3_000_000
+"""Spark gives a Python task that it killed two seconds to end by itself."""
 
 _Result = TypeVar("_Result")
 
@@ -114,18 +120,20 @@ class StageRunner:
             _cancel(running)
 
     def _watch(self, watched: _Watched, future: Future[_Result]) -> Future[_Result]:
-        polled = _Polled(watched.jobs, future, self._poll_s)
         try:
+            polled = _Polled(watched.jobs, future, self._poll_s)
             while wait([future], timeout=self._poll_s).not_done:
                 self._tell(watched, polled.stages)
         except BaseException as error:
             # Ctrl-C above all, but also a listener that fails: nobody waits for these jobs now.
-            _cancel(watched.jobs)
-            wait([future], timeout=_CANCEL_WAIT_S)
+            _cancel_until_ended(watched.jobs, future)
             _wait_for_tasks(watched.jobs)
             error.add_note(f"the Spark jobs {watched.jobs.group} were cancelled")
             raise
-        if watched.tasks is not None and future.exception() is None:
+        failed = future.exception()
+        if failed is not None and not isinstance(failed, OmnigraphError):
+            _wait_for_tasks(watched.jobs)
+        elif failed is None and watched.tasks is not None:
             self.teller.tell_tasks(
                 watched.stage, watched.tasks, watched.tasks, watched.work, spark_stages=0
             )
@@ -187,6 +195,10 @@ class _Jobs(Protocol):
         """Cancel them, from any thread."""
         ...
 
+    def has_tasks(self) -> bool:
+        """Whether tasks of theirs may still run, once the action has ended."""
+        ...
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Watched:
@@ -241,8 +253,7 @@ class _ClassicJobs:
 
     def stages(self) -> Sequence[SparkStage]:
         tracker = self._context.statusTracker()
-        found = [tracker.getJobInfo(job) for job in tracker.getJobIdsForGroup(self.group)]
-        ids = {stage for job in found if job is not None for stage in job.stageIds}
+        ids = {stage for job in self._jobs() for stage in job.stageIds}
         infos = [tracker.getStageInfo(stage) for stage in ids]
         return [
             SparkStage(
@@ -258,6 +269,16 @@ class _ClassicJobs:
     def cancel(self) -> None:
         self._context.cancelJobGroup(self.group)
 
+    def has_tasks(self) -> bool:
+        # Spark counts late. Once it calls a job ended, it has counted every task that began.
+        is_counting = any(job.status == "RUNNING" for job in self._jobs())
+        return is_counting or any(each.is_running for each in self.stages())
+
+    def _jobs(self) -> list[SparkJobInfo]:
+        tracker = self._context.statusTracker()
+        found = [tracker.getJobInfo(job) for job in tracker.getJobIdsForGroup(self.group)]
+        return [job for job in found if job is not None]
+
 
 class _ConnectJobs:
     """A tag; the server tells of the operations that carry it."""
@@ -267,6 +288,8 @@ class _ConnectJobs:
         self.group = tag
         self._thread: int | None = None
         self._stages: Sequence[SparkStage] = ()
+        self._clock = SystemClock()
+        self._ended_us = 0
         # Spark declares a class where any callable serves, and one in a package that needs Connect.
         self._handler = cast("ProgressHandler", self._hear)
 
@@ -277,6 +300,7 @@ class _ConnectJobs:
 
     def end(self) -> None:
         self._stages = ()  # The server tells no more.
+        self._ended_us = self._clock.monotonic_us()
         self._spark.removeProgressHandler(self._handler)
         self._spark.removeTag(self.group)
 
@@ -285,6 +309,10 @@ class _ConnectJobs:
 
     def cancel(self) -> None:
         self._spark.interruptTag(self.group)
+
+    def has_tasks(self) -> bool:
+        # Nobody tells of the tasks of an operation that ended; only time does.
+        return self._clock.monotonic_us() - self._ended_us < _KILLED_WITHIN_US
 
     def _hear(
         self,
@@ -365,13 +393,31 @@ def _cancel(jobs: _Jobs) -> None:
             raise
 
 
+def _cancel_until_ended(jobs: _Jobs, action: Future[_Result]) -> None:
+    """Cancel again and again: Spark forgets it for jobs that the action begins afterwards."""
+    for _ in range(round(_CANCEL_WAIT_S / POLL_S)):
+        _cancel(jobs)
+        if wait([action], timeout=POLL_S).done:
+            return
+
+
 def _wait_for_tasks(jobs: _Jobs) -> None:
     """Until no task runs: Spark calls a job ended while some still write what is removed next."""
     pause = threading.Event()
     for _ in range(round(_TASKS_WAIT_S / _TASKS_POLL_S)):
-        if not any(each.is_running for each in _stages_of(jobs)):
+        if not _has_tasks(jobs):
             return
         pause.wait(_TASKS_POLL_S)
+
+
+def _has_tasks(jobs: _Jobs) -> bool:
+    try:
+        return jobs.has_tasks()
+    except Exception as error:
+        # Of a lost session nothing more can be learned.
+        if not is_session_lost(error):
+            raise
+        return False
 
 
 def _cancelled(stage: str) -> Cancelled:

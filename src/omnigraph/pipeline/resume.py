@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, Final
 from omnigraph.errors import InvalidArgument
 from omnigraph.graph.job_pins import living_pin
 from omnigraph.graph.rows import TableRef
-from omnigraph.graph.validation import Findings
 from omnigraph.pipeline.file_rows import RowRun
 from omnigraph.pipeline.intake import IntakeResult, TableIntake
 from omnigraph.pipeline.job_inputs import Where
@@ -26,7 +25,7 @@ from omnigraph.storage.signals import ObjectMissing
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from omnigraph.clock import Clock
+    from omnigraph.graph.coordinator import GraphCoordinator
     from omnigraph.storage.graph_storage import GraphStorage
     from omnigraph.storage.handles import TableHandle
 
@@ -72,36 +71,60 @@ def checked_operation(operation_id: str | None, *, dry_run: bool = False) -> str
     return operation_id
 
 
-def take_over(storage: GraphStorage, clock: Clock, operation_id: str) -> None:
+def take_over(graph: GraphCoordinator, operation_id: str) -> str:
     """Make sure that the job is dead, and that its files stay if it is not after all.
+
+    Returns:
+        The mark of whoever goes on with it, which stands until `give_back` or `remove_staging`.
 
     Raises:
         InvalidArgument: it seems to run.
     """
-    pin = living_pin(storage.objects, clock, operation_id)
+    objects = graph.storage.objects
+    pin = living_pin(objects, graph.clock, operation_id)
     if pin is not None:
         raise InvalidArgument(
             f"the load {operation_id} still runs (process {pin['pid']} on {pin['host']}); wait for"
             " it, or end it and try again in a minute",
             argument="resume",
         )
-    storage.objects.put(_taken_path(operation_id), b"{}")
+    # One for each: who ends must not take away the mark of whoever goes on with its own work.
+    mark = f"{_marks(operation_id)}/{graph.ids.next_ulid()}.json"
+    objects.put(mark, b"{}")
+    return mark
 
 
 def is_taken_over(storage: GraphStorage, operation_id: str) -> bool:
     """Whether another load goes on with what this one staged: nothing of it may be removed."""
-    return storage.objects.head(_taken_path(operation_id)) is not None
+    return bool(storage.objects.list(_marks(operation_id), limit=1))
 
 
-def remove_staging_of_both(storage: GraphStorage, operation_id: str) -> None:
-    """Remove the work files; that the load was taken over stays told, until cleanup."""
-    for each in storage.objects.list(staging_folder(operation_id)):
-        if each.path != _taken_path(operation_id):
-            storage.objects.delete(each.path)
+def remove_staging(storage: GraphStorage, operation_id: str) -> int:
+    """Remove the work files of a load, unless another one goes on with them; how many."""
+    # Listed once: what somebody else adds after that is not removed.
+    paths = [each.path for each in storage.objects.list(staging_folder(operation_id))]
+    if any(path.startswith(f"{_marks(operation_id)}/") for path in paths):
+        return 0
+    for path in paths:
+        storage.objects.delete(path)
+    storage.objects.remove_empty_folders(staging_folder(operation_id))
+    return len(paths)
 
 
-def _taken_path(operation_id: str) -> str:
-    return f"{staging_folder(operation_id)}/taken-over.json"
+def give_back(storage: GraphStorage, operation_id: str, mark: str) -> int:
+    """End the work on a load without a commit; how many of its work files were removed.
+
+    What can be used again stays, for another try.
+    """
+    storage.objects.delete(mark)
+    storage.objects.remove_empty_folders(_marks(operation_id))
+    if storage.objects.head(_path(operation_id)) is not None:
+        return 0
+    return remove_staging(storage, operation_id)
+
+
+def _marks(operation_id: str) -> str:
+    return f"{staging_folder(operation_id)}/taken-over"
 
 
 def state_of(
@@ -188,7 +211,6 @@ def _from_json(body: Mapping[str, Any]) -> IntakeResult:  # Any: as JSON gives i
         size_bytes=body["size_bytes"],
         runs=tuple(RowRun(file=file, block=block, rows=rows) for file, block, rows in body["runs"]),
         respelled=body["respelled"],
-        findings=Findings(),
         tables={
             TableRef(*each["ref"]): TableIntake(
                 pieces=pieces_from_json(each["pieces"]),

@@ -6,11 +6,9 @@ files and the ranges of its cursors. Two runs that start from the same state can
 
 from __future__ import annotations
 
-import hashlib
 import json
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from omnigraph.errors import (
@@ -26,17 +24,24 @@ from omnigraph.graph.reject_options import parse_reject_options
 from omnigraph.graph.snapshot import open_snapshot
 from omnigraph.ids import BranchName, new_operation_id
 from omnigraph.lang.suggest import did_you_mean
-from omnigraph.pipeline.column_map import TargetSpec, require_target
-from omnigraph.pipeline.cursors import find_range, rows_within
+from omnigraph.pipeline.column_map import TargetSpec, mistakes_told, require_target
+from omnigraph.pipeline.cursors import CursorRange, find_range, has_nothing_to_read, rows_within
+from omnigraph.pipeline.digests import text_digest
 from omnigraph.pipeline.foresight import foresee
-from omnigraph.pipeline.frames import read_frame, source_errors
+from omnigraph.pipeline.frames import changes_told, read_frame, source_errors
 from omnigraph.pipeline.job_inputs import marks_of
 from omnigraph.pipeline.load_job import SparkLoad
 from omnigraph.pipeline.load_sources import FrameSource, LineFiles
 from omnigraph.pipeline.pipeline_spec import EdgeMapping, SourceFormat
 from omnigraph.pipeline.progress import StageRunner
 from omnigraph.pipeline.receipts import told_again
-from omnigraph.pipeline.source_request import find_files, frame_source, secrets_of, source_of
+from omnigraph.pipeline.source_request import (
+    find_files,
+    frame_source,
+    same_files,
+    secrets_of,
+    source_of,
+)
 from omnigraph.storage.input_files import InputFiles
 
 if TYPE_CHECKING:
@@ -51,9 +56,8 @@ if TYPE_CHECKING:
     from omnigraph.graph.pipeline_history import PipelineHistory
     from omnigraph.graph.stage_progress import Progress
     from omnigraph.lang.catalog import Catalog
-    from omnigraph.pipeline.cursors import CursorRange
     from omnigraph.pipeline.load_sources import LoadSource
-    from omnigraph.pipeline.pipeline_spec import NodeMapping, PipelineSpec, SourceSpec
+    from omnigraph.pipeline.pipeline_spec import Cursor, NodeMapping, PipelineSpec, SourceSpec
     from omnigraph.pipeline.session import PipelineSession
     from omnigraph.settings import Settings
     from omnigraph.storage.input_files import InputFile
@@ -268,7 +272,7 @@ class PipelineRun:
         """Refuse what the schema does not have, before Spark is started."""
         for name in names:
             for target in self._targets(name):
-                with _told_of(name):
+                with mistakes_told(name, target):
                     require_target(catalog, target)
 
     def _targets(self, source: str) -> list[TargetSpec]:
@@ -316,25 +320,26 @@ class PipelineRun:
     ) -> _PlannedSource:
         if spec.cursor is None:
             raise InvalidArgument(f"source {spec.name!r} has no cursor", argument="sources")
-        secrets = secrets_of(spec)
         files = find_files(spec, self._settings)
-        session = self._open_session()
-        with session.configured():
-            with source_errors(spec.name, secrets):
-                frame = read_frame(session, spec, files)
-                columns = frame.dtypes
-            mapping = self._mapping(spec.name, columns)
-            last = self._last(spec, mapping, history)
-            runner = StageRunner(session, self._progress)
-            found = find_range(frame, spec.cursor, last, runner, source=spec.name, secrets=secrets)
-        reached = last if found.until is None else found.until
+        is_same = same_files(files, self._settings)
+        with changes_told(is_same):
+            found, cursor = self._look_for_range(spec, spec.cursor, files, history)
+        if is_same is not None:
+            is_same()
         # A range says what is new, not what is in it: all of it again is another run.
         refreshed = history.last_id if self._options.full_refresh else None
         # Rows may come late into a range that was read: it is known by their number too.
         within = [found.after, found.until, found.rows, found.without_value, refreshed]
         marks = [json.dumps([spec.name, *within])]
-        rows = _Within(spec, found, tuple(files))
-        source = frame_source(spec, targets, self._settings, files, opened_by=rows, marks=marks)
+        source = frame_source(
+            spec,
+            targets,
+            self._settings,
+            files,
+            opened_by=_Within(spec, found, tuple(files)),
+            marks=marks,
+            is_empty=not found.has_types,
+        )
         warnings = (
             (
                 f"source {spec.name!r} has {found.without_value:,} rows without a value in"
@@ -347,9 +352,28 @@ class PipelineRun:
             spec=spec,
             source=source,
             marks=marks,
-            cursor=None if reached is None else {"value": reached, "mapping": mapping},
+            cursor=cursor,
             warnings=warnings,
         )
+
+    def _look_for_range(
+        self, spec: SourceSpec, cursor: Cursor, files: Sequence[InputFile], history: PipelineHistory
+    ) -> tuple[CursorRange, Mapping[str, Any] | None]:
+        """What is new in a source, and what the commit keeps; `None` leaves what was kept."""
+        secrets, session = secrets_of(spec), self._open_session()
+        runner = StageRunner(session, self._progress)
+        with session.configured():
+            with source_errors(spec.name, secrets):
+                frame = read_frame(session, spec, files)
+                columns = frame.dtypes
+            if has_nothing_to_read(frame, spec, runner, secrets):
+                kept = history.cursors.get(spec.name, {}).get("value")
+                return CursorRange(after=kept, until=None, has_types=False), None
+            mapping = self._mapping(spec.name, columns)
+            last = self._last(spec, mapping, history)
+            found = find_range(frame, cursor, last, runner, source=spec.name, secrets=secrets)
+        reached = last if found.until is None else found.until
+        return found, None if reached is None else {"value": reached, "mapping": mapping}
 
     def _mapping(self, source: str, columns: Sequence[tuple[str, str]]) -> str:
         """What a cursor holds for: a source, what is made of it, and the types of what is used."""
@@ -419,38 +443,21 @@ class _Within:
         return frame if cursor is None else rows_within(frame, cursor, self.found)
 
 
-def with_paths_from(spec: PipelineSpec, folder: Path) -> PipelineSpec:
-    """The pipeline with relative paths taken from the folder of its file."""
-
-    def resolved(where: str | None) -> str | None:
-        if where is None or "://" in where or Path(where).is_absolute():
-            return where
-        return str(folder / where)
-
-    return replace(
-        spec,
-        graph=resolved(spec.graph),
-        on_error=replace(spec.on_error, rejects=resolved(spec.on_error.rejects)),
-        sources={
-            name: replace(each, path=resolved(each.path)) for name, each in spec.sources.items()
-        },
-    )
-
-
 @contextmanager
 def _told_of(source: str) -> Iterator[None]:
-    """Errors of a mapping, with the source that it is of."""
+    """Errors of a source that do not name it."""
     try:
         yield
     except (InvalidArgument, SourceError) as error:
+        if "source" in error.details:
+            raise
         raise type(error)(
             f"source {source!r}: {error.message}", **error.details | {"source": source}
         ) from error
 
 
 def _digest(known: object) -> str:
-    text = json.dumps(known, sort_keys=True).encode()
-    return hashlib.blake2b(text, digest_size=_DIGEST_BYTES).hexdigest()
+    return text_digest(json.dumps(known, sort_keys=True), size_bytes=_DIGEST_BYTES)
 
 
 def _chosen(spec: PipelineSpec, only: Sequence[str] | None) -> list[str]:
@@ -473,4 +480,5 @@ def _target(mapping: NodeMapping | EdgeMapping, kind: str) -> TargetSpec:
         id=mapping.id,
         ends=ends,
         where=mapping.where,
+        places=mapping.places,
     )

@@ -107,9 +107,9 @@ def frame_source(
     *,
     opened_by: Callable[[PipelineSession], DataFrame],
     marks: Sequence[str] | None,
+    is_empty: bool = False,
 ) -> FrameSource:
     """A source that Spark reads; of files it is asked after reading whether they are the same."""
-    finder = InputFiles(settings.storage)
     return FrameSource(
         name=spec.name,
         open=opened_by,
@@ -117,13 +117,13 @@ def frame_source(
         marks=marks,
         read_as=describe_reader(spec),
         secrets=secrets_of(spec),
-        require_same=partial(finder.require_same, files) if files else None,
+        require_same=same_files(files, settings),
         files=files,
-        shapes=FileShapes(reader=finder, files=files, format=spec.format)
+        shapes=FileShapes(reader=InputFiles(settings.storage), files=files, format=spec.format)
         if files and spec.format in _COLUMNAR and not _merges_schemas(spec)
         else None,
         texts=TextCheck(spec=spec, files=files) if files and spec.format in _TEXTS else None,
-        is_empty=has_only_empty_files(spec, files),
+        is_empty=is_empty or has_only_empty_files(spec, files),
     )
 
 
@@ -138,6 +138,11 @@ def find_files(spec: SourceSpec, settings: Settings) -> list[InputFile]:
     if not path or spec.format not in _FILES or not is_ours:
         return []
     return InputFiles(settings.storage).find(path)
+
+
+def same_files(files: Sequence[InputFile], settings: Settings) -> Callable[[], None] | None:
+    """What raises `InputChanged` if the files are not those that were found; of files only."""
+    return partial(InputFiles(settings.storage).require_same, files) if files else None
 
 
 def describe_reader(spec: SourceSpec) -> str:

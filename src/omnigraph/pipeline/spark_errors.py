@@ -57,6 +57,7 @@ _OF_SPARK: Final = ("INTERNAL_ERROR", "UNABLE_TO_ACQUIRE_MEMORY")
 """Conditions that say nothing about what was asked of Spark."""
 _WORDLESS: Final = ("FAILED_READ_FILE.NO_HINT",)
 _FILE_READ: Final = re.compile(r"while reading file (?P<path>.+?)\.(?: |$)", re.MULTILINE)
+_SQL_LINE: Final = re.compile(r"^== SQL \(line \d+, position \d+\) ==\n(?P<line>.*)$", re.MULTILINE)
 _TRACEBACK: Final = "Traceback (most recent call last):"
 _DATABASE: Final = re.compile(r"\bJDBCRDD\b")
 
@@ -204,6 +205,8 @@ class SparkReason:
     """The file that was being read, as an address of ours."""
     is_of_database: bool = False
     """Rows of a database were being read."""
+    sql: str | None = None
+    """The line of an expression that failed for a row, as it is written."""
 
 
 def find_reason(text: str) -> SparkReason:
@@ -215,7 +218,7 @@ def find_reason(text: str) -> SparkReason:
     told = named[-1] if named else causes[-1]
     if told is not causes[-1]:
         told = f"{told} ({causes[-1]})"
-    file = _FILE_READ.search(text)
+    file, sql = _FILE_READ.search(text), _SQL_LINE.search(text)
     return SparkReason(
         text=told[:_LONGEST],
         conditions=tuple(
@@ -226,6 +229,7 @@ def find_reason(text: str) -> SparkReason:
         ),
         path=None if file is None else our_address(file["path"]),
         is_of_database=_DATABASE.search(text) is not None,
+        sql=None if sql is None else sql["line"],
     )
 
 
@@ -247,6 +251,7 @@ def _failed_without_words(text: str, stage: str) -> PipelineTaskError:
         "conditions": list(found.conditions),
         "path": found.path,
         "is_of_database": found.is_of_database,
+        "sql": found.sql,
     }
     if is_killed:
         details = {}

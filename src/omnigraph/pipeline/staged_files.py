@@ -1,11 +1,13 @@
-"""The files that the tasks of a job wrote, noted at once, so that a job that fails removes them.
+"""The files that a job wrote, noted at once, so that what no commit took can be removed.
 
 What a task gives back is lost when Spark gives up on its stage, and with it the names of its files.
+What the driver staged is staged again when others were faster, and the first files are of no use.
 """
 
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from omnigraph.clock import SystemClock
@@ -15,13 +17,51 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from omnigraph.storage.graph_storage import GraphStorage
-    from omnigraph.storage.handles import TableHandle
+    from omnigraph.storage.handles import StagedWrite, TableHandle
     from omnigraph.storage.pieces import Pieces
 
 
 def staging_folder(operation_id: str) -> str:
     """Where a job keeps what belongs to no table; nothing there is ever part of the graph."""
     return f"__staging/{operation_id}"
+
+
+def remove_folder(storage: GraphStorage, folder: str) -> int:
+    """Remove everything below a folder of a job, and the folder; how many files there were."""
+    removed = storage.objects.delete_prefix(folder)
+    storage.objects.remove_empty_folders(folder)
+    return removed
+
+
+class StagedFiles:
+    """The files of the writes that a driver staged, and which of them a commit takes.
+
+    A write that moves to a newer version of its table may be staged again: the commit then takes
+    the files of the last staging, and those of the first are nobody's.
+    """
+
+    def __init__(self) -> None:
+        self.written: set[str] = set()
+        """Every file of every staging."""
+        self._taken: dict[str, tuple[str, ...]] = {}
+
+    @property
+    def taken(self) -> frozenset[str]:
+        """What a commit of the writes, as they were staged last, takes."""
+        return frozenset(path for each in self._taken.values() for path in each)
+
+    def start_over(self) -> None:
+        """What was staged so far is not committed: other writes take its place."""
+        self._taken.clear()
+
+    def follow(self, staged: StagedWrite) -> StagedWrite:
+        """The same write, of which every later staging is known too."""
+        self.written.update(staged.files)
+        self._taken[staged.base.layout.location] = staged.files
+        rebase = staged.rebase
+        if rebase is None:
+            return staged
+        return replace(staged, rebase=lambda newer: self.follow(rebase(newer)))
 
 
 def write_noted(

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from omnigraph.errors import IdempotencyKeyReused
 from omnigraph.graph.pipeline_history import read_history
+from omnigraph.pipeline.digests import text_digest
 from omnigraph.pipeline.load_job import SparkLoad
 from omnigraph.pipeline.receipts import told_again
 
@@ -38,8 +38,7 @@ def write_frame(
     Raises:
         IdempotencyKeyReused: the commit with this key is of another type, mode or mapping.
     """
-    written = f"{options.digested}{source.definition}"
-    what = hashlib.blake2b(written.encode(), digest_size=16).hexdigest()
+    what = text_digest(f"{options.digested}{source.definition}")
     if job_key is not None:
         line = graph.lines.read(graph.branch_id(options.branch))
         done = read_history(line, None).by_job_key.get(job_key)

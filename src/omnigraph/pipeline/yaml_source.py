@@ -93,6 +93,10 @@ class Problems:
     def __bool__(self) -> bool:
         return bool(self._found)
 
+    @property
+    def _name(self) -> str:
+        return self._source.path or "<source>"
+
     def add(self, extent: Extent, key: str, reason: str, message: str) -> None:
         """Record a problem. The message shows no value that may be secret.
 
@@ -105,6 +109,11 @@ class Problems:
             raise ProblemsFull
         self._found.add(problem)
 
+    def place(self, extent: Extent) -> str:
+        """Where something stands, as editors and terminals take it."""
+        span = self._source.span(extent)
+        return f"{self._name}:{span.line}:{span.column}"
+
     def throw(self) -> NoReturn:
         """Raise everything that was recorded, in the order of the file.
 
@@ -112,16 +121,15 @@ class Problems:
             SettingInvalid: always.
         """
         shown = [(problem, self._source.span(problem.extent)) for problem in sorted(self._found)]
-        name = self._source.path or "<source>"
         lines = [
-            f"{name}:{span.line}:{span.column}: {problem.key or self._what}: {problem.message}"
-            for problem, span in shown
+            f"{self.place(problem.extent)}: {problem.key or self._what}: {problem.message}"
+            for problem, _ in shown
         ]
         if self._is_cut:
             lines.append(f"more than {MAX_DIAGNOSTICS} errors; the rest is not shown")
         raise SettingInvalid(
             "\n".join(lines),
-            name=name,
+            name=self._name,
             total=len(shown),
             diagnostics=[
                 {

@@ -159,7 +159,7 @@ class PipelineSettings:
         "OMNIGRAPH_PIPELINE_ROWS_PER_FILE", parse_count, default=1_048_576
     )
     batch_bytes: int = _setting("OMNIGRAPH_PIPELINE_BATCH_BYTES", parse_some_size, default=8 * MIB)
-    max_violations: int = _setting("OMNIGRAPH_PIPELINE_MAX_VIOLATIONS", parse_whole, default=1_000)
+    max_violations: int = _setting("OMNIGRAPH_PIPELINE_MAX_VIOLATIONS", parse_count, default=1_000)
     max_rejects: int = _setting("OMNIGRAPH_PIPELINE_MAX_REJECTS", parse_whole, default=10_000)
     max_reject_ratio: float = _setting(
         "OMNIGRAPH_PIPELINE_MAX_REJECT_RATIO", parse_ratio, default=0.01

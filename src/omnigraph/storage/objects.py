@@ -6,9 +6,12 @@ needs "only one wins" is built from `create` alone, with a number in the name.
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 from dataclasses import dataclass
 from datetime import timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import obstore
@@ -26,6 +29,8 @@ if TYPE_CHECKING:
     from omnigraph.storage.calls import StoreCalls
     from omnigraph.storage.durability import Durable
     from omnigraph.storage.location import GraphLocation
+
+_STILL_USED = (errno.ENOTEMPTY, errno.EEXIST)
 
 OBJECT_FORMAT = 1
 """The shape of every JSON control object; a greater number is refused, not guessed."""
@@ -128,6 +133,23 @@ class StorageAdapter:
         for each in reversed(below):
             self.delete(each.path)
         return len(below)
+
+    def remove_empty_folders(self, prefix: str) -> None:
+        """Remove the folder of a prefix and those below it, as far as they are empty.
+
+        Only a disk has folders. One that somebody fills meanwhile stays.
+        """
+        if not self._location.is_local:
+            return
+        with self._calls.making("remove_folders", prefix):
+            for folder, _, _ in os.walk(self._location.path(prefix), topdown=False):
+                try:
+                    Path(folder).rmdir()
+                except FileNotFoundError:
+                    continue
+                except OSError as error:
+                    if error.errno not in _STILL_USED:
+                        raise
 
     def delete_tree(self, path: str) -> int:
         """Delete an object, or everything below a folder of that name; how many there were."""

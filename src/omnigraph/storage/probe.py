@@ -1,4 +1,4 @@
-"""Finds out, before anything else is written, whether a store can hold a graph.
+"""Finds out whether a store can hold a graph, before anything else is written, and be read.
 
 Both Lance and the leases rest on "create if absent". On a local file system that needs hard links;
 on an object store it needs conditional puts. A store that accepts the second create of one name
@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from omnigraph.errors import StorageUnavailable, StorageUnsupported
-from omnigraph.storage.signals import AlreadyExists
+from omnigraph.storage.signals import AlreadyExists, ObjectMissing
 
 if TYPE_CHECKING:
     from omnigraph.ids import IdSource
@@ -39,6 +39,24 @@ def probe_store(location: GraphLocation, objects: StorageAdapter, ids: IdSource)
         raise _unsupported(location, "let an object be created twice")
     finally:
         objects.delete(name)
+
+
+def probe_reading(objects: StorageAdapter) -> bool:
+    """List what there is and read a byte of it; whether there is anything. Changes nothing.
+
+    Raises:
+        StorageDenied: the credentials do not allow it.
+        StorageUnavailable: the store gives no answer.
+        InvalidArgument: the bucket does not exist.
+    """
+    found = objects.list("", limit=1)
+    for each in found:
+        try:
+            objects.get_range(each.path, 0, min(each.size_bytes, 1))
+        except ObjectMissing:
+            # Somebody deleted it; the store said so to us.
+            continue
+    return bool(found)
 
 
 def _unsupported(location: GraphLocation, what: str) -> StorageUnsupported:

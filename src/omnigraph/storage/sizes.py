@@ -5,9 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from lance import LanceOperation
+
+from omnigraph.errors import InternalError
+
 if TYPE_CHECKING:
     from omnigraph.storage.calls import StoreCalls
-    from omnigraph.storage.handles import TableHandle
+    from omnigraph.storage.handles import StagedWrite, TableHandle
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +52,30 @@ def fragments(calls: StoreCalls, handle: TableHandle) -> list[FragmentInfo]:
             )
             for fragment in handle.dataset.get_fragments()
         ]
+
+
+def files_after(calls: StoreCalls, staged: StagedWrite) -> int:
+    """How many data files the table has once rows that were staged are committed.
+
+    Raises:
+        InternalError: it is no write of rows.
+    """
+    table_key = staged.base.layout.table_key
+    with calls.making("fragments", table_key):
+        before = len(staged.base.dataset.get_fragments())
+    if staged.is_noop:
+        return before
+    operation = staged.links[0].stage(staged.base).operation
+    match operation:
+        case LanceOperation.Append():
+            return before + len(list(operation.fragments))
+        case LanceOperation.Overwrite():
+            return len(list(operation.fragments))
+        case LanceOperation.Update():
+            gone = len(operation.removed_fragment_ids)
+            return before - gone + len(operation.new_fragments)
+        case _:
+            raise InternalError(f"{table_key}: {staged.links[0].operation} writes no rows")
 
 
 def stats(calls: StoreCalls, handle: TableHandle) -> TableStats:

@@ -202,6 +202,10 @@ class TableStorage(Protocol):
         """The fragments of a version, by number."""
         ...
 
+    def files_after(self, staged: StagedWrite) -> int:
+        """How many data files the table has once rows that were staged are committed."""
+        ...
+
     def stats(self, handle: TableHandle) -> TableStats:
         """How large the table is at this version."""
         ...

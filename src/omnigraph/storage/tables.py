@@ -227,6 +227,10 @@ class TableStore:
         """The fragments of a version, by number."""
         return sizes.fragments(self._calls, handle)
 
+    def files_after(self, staged: StagedWrite) -> int:
+        """How many data files the table has once rows that were staged are committed."""
+        return sizes.files_after(self._calls, staged)
+
     def stats(self, handle: TableHandle) -> TableStats:
         """How large the table is at this version."""
         return sizes.stats(self._calls, handle)

@@ -238,7 +238,7 @@ def test_every_bad_line_is_told_with_its_number_and_nothing_is_written(
         "mean `Person`?",
         "  line 6: malformed JSON at column 2: Expecting property name enclosed in double quotes",
         "  line 3: @range violation on Person.age: value 200 > max 150",
-        "  line 5: dst 'Nobody' not found in Person",
+        "  line 5, edge Knows: dst 'Nobody' not found in Person",
         "  in all: json_error 1, orphan_edge 1, range_violation 1, unknown_type 1",
     ]
     envelope = load("--json", lines=lines)

@@ -1,6 +1,8 @@
-"""A driver on a cluster: `python cluster_driver.py ROOT SOURCE MODE`.
+"""A driver on a cluster: `python cluster_driver.py ROOT SOURCE MODE [MARKS]`.
 
-It prints one line for each step of progress, and at last its report or its error.
+It prints one line for each step of progress, and at last its report or its error. With a folder for
+marks, every attempt of a task of the intake leaves one when it has written its files, and the first
+attempt of one task then waits for another attempt.
 """
 
 from __future__ import annotations
@@ -11,14 +13,21 @@ from typing import TYPE_CHECKING, Any
 
 from omnigraph import Graph
 from omnigraph.errors import OmnigraphError
+from omnigraph.pipeline import job_inputs, tasks
 from omnigraph.pipeline.session import SparkMode
 
 if TYPE_CHECKING:
     from omnigraph.pipeline.pipeline import Pipeline
 
 
-def main(root: str, source: str, mode: Any) -> None:  # noqa: ANN401 - the load checks it
+SLOW_TASK = 3
+_PATIENCE_S = 120
+
+
+def main(root: str, source: str, mode: Any, marks: str | None = None) -> None:  # noqa: ANN401 - the load checks it
     """Make one load."""
+    if marks is not None:
+        _slow_down(marks)
     try:
         with Graph.open(root) as graph, graph.pipeline(shared_filesystem=True) as pipeline:
             _lose_patience(pipeline)
@@ -37,6 +46,38 @@ def main(root: str, source: str, mode: Any) -> None:  # noqa: ANN401 - the load 
             "retries": {each.name: each.retries for each in report.stages},
         },
     )
+
+
+def _slow_down(marks: str) -> None:
+    """Put around every task of the intake what marks its attempts and slows one of them down."""
+    real = tasks.run_tasks
+
+    def around(function: Any) -> Any:  # noqa: ANN401 - passed on as it came
+        def run(task: Any) -> Any:  # noqa: ANN401
+            import time
+            from pathlib import Path
+
+            from pyspark import TaskContext
+
+            done = list(function(task))
+            context = TaskContext.get()
+            assert context is not None
+            number, attempt = context.partitionId(), context.attemptNumber()
+            Path(marks, f"{number}-{attempt}").touch()
+            until = time.perf_counter() + _PATIENCE_S
+            while (number, attempt) == (SLOW_TASK, 0) and time.perf_counter() < until:
+                if Path(marks, f"{number}-1").exists():
+                    break
+                time.sleep(0.05)
+            return done
+
+        return run
+
+    def run_tasks(*given: Any, **more: Any) -> Any:  # noqa: ANN401
+        session, stage, told, function, schema = given
+        return real(session, stage, told, around(function), schema, **more)
+
+    vars(job_inputs)["run_tasks"] = run_tasks
 
 
 def _lose_patience(pipeline: Pipeline) -> None:

@@ -38,7 +38,9 @@ def arrange(folder: Path) -> None:
 
 
 @contextmanager
-def driving(folder: Path, mode: str, **environ: str) -> Iterator[Iterator[tuple[str, Any]]]:
+def driving(
+    folder: Path, mode: str, *, marks: Path | None = None, **environ: str
+) -> Iterator[Iterator[tuple[str, Any]]]:
     """What the driver tells, line by line: `progress`, at last `report` or `error`."""
     source, log = folder / "input.jsonl", folder / "driver.log"
     env = {
@@ -48,6 +50,7 @@ def driving(folder: Path, mode: str, **environ: str) -> Iterator[Iterator[tuple[
         **environ,
     }
     command = [sys.executable, str(_DRIVER), str(folder / "graph"), str(source), mode]
+    command += [] if marks is None else [str(marks)]
     with started(command, cwd=folder, env=env, stderr=log) as running:
 
         def lines() -> Iterator[tuple[str, Any]]:

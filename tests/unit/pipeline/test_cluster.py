@@ -1,21 +1,30 @@
-"""A load on a real cluster of two workers, one of which goes away in the middle."""
+"""A load on a real cluster of two workers: one goes away in the middle, one is slow."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import lance
 import pytest
 from tests.process_sessions import kill_session, session_members
 from tests.spark_servers import cluster
-from tests.unit.pipeline.driven_load import TABLES, arrange, driving, is_mid_intake, require_exact
+from tests.unit.pipeline.cluster_driver import SLOW_TASK
+from tests.unit.pipeline.driven_load import (
+    TABLES,
+    arrange,
+    driving,
+    is_mid_intake,
+    require_exact,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from tests.spark_servers import Cluster
+
 pytestmark = [
     pytest.mark.spark,
     pytest.mark.slow,
-    pytest.mark.cluster,
     pytest.mark.xdist_group("spark"),
     pytest.mark.timeout(300),
 ]
@@ -32,23 +41,71 @@ CONF = {
 }
 
 
+SPECULATION = {
+    "spark.speculation": "true",
+    "spark.speculation.interval": "100ms",
+    "spark.speculation.quantile": "0.5",
+    "spark.speculation.multiplier": "1.5",
+}
+
+
+def test_a_copy_of_a_slow_task_changes_no_row_and_leaves_files_to_cleanup(tmp_path: Path) -> None:
+    arrange(tmp_path)
+    marks = tmp_path / "marks"
+    marks.mkdir()
+    with (
+        cluster(tmp_path / "cluster") as running,
+        driving(tmp_path, "append", marks=marks, **environ_of(running, **SPECULATION)) as lines,
+    ):
+        *_, last = lines
+    assert last[0] == "report", last
+    assert last[1]["tables"] == TABLES
+    require_exact(tmp_path)
+    # Both attempts wrote their files, one of each table; the load took those of one attempt.
+    attempts = [each.name.split("-") for each in marks.iterdir()]
+    assert [str(SLOW_TASK), "1"] in attempts
+    copies = len(attempts) - len({task for task, _ in attempts})
+    assert len(orphans(tmp_path / "graph")) >= 2 * copies >= 2
+    assert not list((tmp_path / "graph" / "__staging").iterdir())
+
+
+@pytest.mark.cluster
 def test_a_load_survives_the_loss_of_a_worker_in_mid_intake(tmp_path: Path) -> None:
     arrange(tmp_path)
     last: tuple[str, Any] = ("", None)
     is_killed = False
-    with cluster(tmp_path / "cluster") as running:
-        environ = {
-            "OMNIGRAPH_SPARK_MASTER": running.url,
-            "OMNIGRAPH_SPARK_CONF": ";".join(f"{key}={value}" for key, value in CONF.items()),
-        }
-        with driving(tmp_path, "append", **environ) as lines:
-            for last in lines:
-                if not is_killed and is_mid_intake(*last):
-                    is_killed = True
-                    lost = running.workers[0]
-                    assert len(session_members(lost.pid)) >= 3  # worker, executor, Python
-                    kill_session(lost)
+    with (
+        cluster(tmp_path / "cluster") as running,
+        driving(tmp_path, "append", marks=None, **environ_of(running)) as lines,
+    ):
+        for last in lines:
+            if not is_killed and is_mid_intake(*last):
+                is_killed = True
+                lost = running.workers[0]
+                assert len(session_members(lost.pid)) >= 3  # worker, executor, Python
+                kill_session(lost)
     assert is_killed
     assert last[0] == "report", last
     assert last[1]["tables"] == TABLES
     require_exact(tmp_path)
+
+
+def environ_of(running: Cluster, **conf: str) -> dict[str, str]:
+    """What a driver on the cluster is told."""
+    told = ";".join(f"{key}={value}" for key, value in {**CONF, **conf}.items())
+    return {"OMNIGRAPH_SPARK_MASTER": running.url, "OMNIGRAPH_SPARK_CONF": told}
+
+
+def orphans(root: Path) -> set[str]:
+    """Data files of tables that no version names."""
+    found = set()
+    for folder in root.glob("*s/*/data"):
+        table = lance.dataset(str(folder.parent))
+        named = {
+            file.path
+            for version in table.versions()
+            for fragment in table.checkout_version(version["version"]).get_fragments()
+            for file in fragment.data_files()
+        }
+        found |= {each.name for each in folder.glob("*.lance") if each.name not in named}
+    return found

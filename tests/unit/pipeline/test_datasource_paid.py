@@ -67,3 +67,24 @@ def test_a_task_and_a_write_that_run_again_pay_for_nothing_twice(
         assert graph.snapshot().count("Doc") == 2
     assert [text for seen in server.seen for text in seen.texts] == ["a", "b"]
     assert kept(root) == []
+
+
+def docs(*names: str) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays([pa.array(names)], schema=SCHEMA)
+
+
+def test_writes_to_one_table_leave_each_other_what_they_paid_for(
+    tmp_path: Path, server: ProviderServer
+) -> None:
+    root = tmp_path / "graph"
+    schema = 'node Doc { name: String @key  v: Vector(2) @embed("name") }'
+    with Graph.init(root, schema=schema):
+        ended = writer(root)
+        ended.abort([ended.stage(0, [docs("a", "b")])])
+        running, other = writer(root), writer(root)
+        running.stage(0, [docs("c", "d")])
+        other.commit([other.stage(0, [docs("a", "e")])])
+        running.commit([running.stage(0, [docs("c", "d")])])
+        again = writer(root)
+        again.commit([again.stage(0, [docs("b")])])
+    assert [text for seen in server.seen for text in seen.texts] == ["a", "b", "c", "d", "e"]

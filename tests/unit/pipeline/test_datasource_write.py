@@ -214,7 +214,8 @@ def test_overwrite_replaces_one_table_and_never_orphans_an_edge(target: Target) 
     target.write(edges, edge="Knows")
     before, commits = target.rows(), target.commits
     told = target.refusal(target.people(0, 3), mode="overwrite", type="Person")
-    assert "load_rejected: load refused: 1 violation: dst 'p3' not found in Person" in told
+    refused = "load refused: 1 violation: edge Knows: dst 'p3' not found in Person"
+    assert f"load_rejected: {refused}" in told
     assert (target.rows(), target.commits) == (before, commits)
     target.write(target.people(0, 4, age="n + 1"), mode="overwrite", type="Person")
     assert target.ages() == {"p0": 1, "p1": 2, "p2": 3, "p3": 4}

@@ -109,7 +109,8 @@ class TestStages:
 
         def listen(event: StageProgress) -> None:
             told.append(event)
-            if event.done == 1:
+            # The second task may begin when the first has ended, where something else still runs.
+            if (event.done, event.spark_stages) == (1, 1):
                 release.touch()
 
         runner = StageRunner(session, listen, poll_s=0.02)
@@ -118,7 +119,7 @@ class TestStages:
         assert {each.stage for each in told} == {"intake"}
         assert {(each.done, each.total, each.bytes) for each in told} >= {(1, 2, 500), (2, 2, 1000)}
         assert [each.done for each in told] == sorted(each.done for each in told)
-        assert {each.spark_stages for each in told if each.done == 1} == {1}
+        assert {each.spark_stages for each in told if each.done == 1} <= {0, 1}
         assert told[-1].spark_stages == 0
 
     def test_an_action_without_a_known_number_of_tasks_is_counted_too(
@@ -126,7 +127,7 @@ class TestStages:
     ) -> None:
         told: list[StageProgress] = []
         runner = StageRunner(session, told.append, poll_s=0.005)
-        frame = session.spark.range(0, 4_000_000, 1, 4).selectExpr("id % 7 as k").groupBy("k")
+        frame = session.spark.range(0, 40_000_000, 1, 4).selectExpr("id % 7 as k").groupBy("k")
         assert runner.run("check", lambda: frame.count().count()) == 7
         assert told
         assert all(each.stage == "check" and 0 <= each.done <= each.total for each in told)
@@ -208,4 +209,10 @@ def _wait_for(path: Path) -> None:
 def _assert_idle(session: PipelineSession) -> None:
     context = session.classic_context
     assert context is not None
-    assert context.statusTracker().getActiveJobsIds() == []
+    tracker, pause = context.statusTracker(), threading.Event()
+    # Spark tells whoever waits for a job before it tells those who count jobs.
+    for _ in range(600):
+        if not tracker.getActiveJobsIds():
+            return
+        pause.wait(0.05)
+    pytest.fail(f"jobs still run: {tracker.getActiveJobsIds()}")

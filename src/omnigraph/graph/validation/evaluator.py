@@ -6,6 +6,7 @@ that one call shows every kind of fault.
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from omnigraph.graph.validation.cardinality import cardinality_findings
@@ -40,7 +41,7 @@ def validate(
     write = prepare_write(catalog, deltas, committed)
     row_findings = (check_rows(delta.rows, limit=limit) for delta in write.deltas)
     related = check_relations(write, limit=limit)
-    return gather((*row_findings, *related), limit=limit)
+    return gather(chain(row_findings, related), limit=limit)
 
 
 def check_relations(write: Write, *, limit: int = REPORTED_VIOLATIONS) -> Iterator[Findings]:

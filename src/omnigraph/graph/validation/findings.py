@@ -5,9 +5,9 @@ However many rows fail, only as many violations are made as can be reported.
 
 from __future__ import annotations
 
+import heapq
 from collections import Counter
 from dataclasses import dataclass, field
-from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -16,7 +16,7 @@ from omnigraph.graph.validation.arrays import order_of, taken
 from omnigraph.graph.validation.violation import Subject
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from omnigraph.graph.validation.arrays import Column, Mask, Positions
     from omnigraph.graph.validation.violation import Code, Violation
@@ -31,6 +31,8 @@ class Findings:
 
     violations: tuple[Violation, ...] = ()
     counts: Mapping[Code, int] = field(default_factory=dict)
+    halved_to: int | None = None
+    """How many violations are kept, where those that were asked for would be too large to hold."""
 
     @property
     def total(self) -> int:
@@ -44,15 +46,24 @@ class Findings:
 
 
 def gather(parts: Iterable[Findings], *, limit: int = REPORTED_VIOLATIONS) -> Findings:
-    """All findings as one, in order, cut to `limit`."""
-    kept = list(parts)
+    """All findings as one, in order, cut to `limit`, or to less where a part was cut to less.
+
+    Parts are taken one by one; only what may be reported is held.
+    """
     counts: Counter[Code] = Counter()
-    for part in kept:
-        counts.update(part.counts)
-    ordered = sorted(
-        chain.from_iterable(part.violations for part in kept), key=lambda item: item.order
-    )
-    return Findings(violations=tuple(ordered[:limit]), counts=dict(counts))
+    halved: list[int] = []
+
+    def violations() -> Iterator[Violation]:
+        for part in parts:
+            counts.update(part.counts)
+            if part.halved_to is not None:
+                halved.append(part.halved_to)
+            yield from part.violations
+
+    ordered = heapq.nsmallest(limit, violations(), key=lambda item: item.order)
+    # Behind the last that a part kept there may be others which come before those of other parts.
+    halved_to = min(halved, default=None)
+    return Findings(violations=tuple(ordered[:halved_to]), counts=dict(counts), halved_to=halved_to)
 
 
 def list_findings(violations: Iterable[Violation], *, limit: int = REPORTED_VIOLATIONS) -> Findings:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from omnigraph.errors import ConstraintViolation, KeyConflict, LoadRejected
+from omnigraph.errors import ConstraintViolation, InternalError, KeyConflict, LoadRejected
 from omnigraph.graph.validation.violation import Code
 
 if TYPE_CHECKING:
@@ -34,24 +34,42 @@ def refuse_load(findings: Findings) -> None:
 
     Raises:
         KeyConflict: the first violation is a strict insert of a committed id.
-        LoadRejected: it is any other. Both with details `total`, `counts` by code, `violations`.
+        LoadRejected: it is any other. Both with details `total`, `counts` by code, `violations`,
+            and `halved_to` where fewer violations are kept than were asked for.
     """
+    total = findings.total
+    if not total:
+        return
     first = findings.first
     if first is None:
-        return
-    total = findings.total
-    at = "" if first.subject.input_line is None else f"line {first.subject.input_line}: "
-    if at and first.subject.source is not None:
-        at = f"{first.subject.source}, {at}"
+        raise InternalError(f"none of {total:,} violations was kept; please report this")
     details: dict[str, JsonValue] = {
         "total": total,
         "counts": {code.value: count for code, count in sorted(findings.counts.items())},
         "violations": [violation.to_dict() for violation in findings.violations],
     }
+    kept = ""
+    if findings.halved_to is not None:
+        details["halved_to"] = findings.halved_to
+        kept = (
+            "; they are too many or too large to list, so the list was halved to the first"
+            f" {findings.halved_to:,}"
+        )
     counted = "1 violation" if total == 1 else f"{total:,} violations, the first"
     remedy = "; the mode `merge` replaces what exists" if first.code is Code.KEY_CONFLICT else ""
-    message = f"load refused: {counted}: {at}{first.message}{remedy}"
+    message = f"load refused: {counted}: {_place(first)}{first.message}{remedy}{kept}"
     raise _error(first, message, details, otherwise=LoadRejected)
+
+
+def _place(first: Violation) -> str:
+    """Where it is; of an edge without its node also the type, which its message leaves out."""
+    line, source = first.subject.input_line, first.subject.source
+    parts = [] if line is None else [f"line {line}"]
+    if parts and source is not None:
+        parts.insert(0, source)
+    if first.code is Code.ORPHAN_EDGE:
+        parts.append(f"edge {first.type}")
+    return f"{', '.join(parts)}: " if parts else ""
 
 
 def _error(

@@ -1,0 +1,43 @@
+"""Where the parts of a mapping stand in its file.
+
+What is wrong with them often shows only when the columns of the source are known, long after the
+file was read.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from omnigraph.pipeline.pipeline_spec import WHERE
+from omnigraph.pipeline.yaml_source import YamlMap
+
+if TYPE_CHECKING:
+    from omnigraph.lang.source import Extent
+    from omnigraph.pipeline.config_section import Section
+    from omnigraph.pipeline.yaml_source import YamlNode
+
+
+def places_of(section: Section) -> dict[str, str]:
+    """The places of a mapping of nodes or edges, by the names of its values."""
+    keys, values = section.node.keys, section.node.values
+    found: dict[str, Extent] = {"": keys.get("type", section.node.extent)}
+    found |= {name: keys[name] for name in ("id", "src", "dst") if name in keys}
+    if "where" in keys:
+        found[WHERE] = keys["where"]
+    for end in ("src", "dst"):
+        found |= {f"{end}:{part}": at for part, at in _keys(_below(values.get(end), "key")).items()}
+    found |= _keys(values.get("columns"))
+    return {name: section.reader.problems.place(extent) for name, extent in found.items()}
+
+
+def place_of(section: Section, name: str) -> str:
+    """The place of one key."""
+    return section.reader.problems.place(section.node.keys.get(name, section.node.extent))
+
+
+def _below(node: YamlNode | None, key: str) -> YamlNode | None:
+    return node.values.get(key) if isinstance(node, YamlMap) else None
+
+
+def _keys(node: YamlNode | None) -> dict[str, Extent]:
+    return dict(node.keys) if isinstance(node, YamlMap) else {}
