@@ -137,7 +137,7 @@ def test_a_violation_without_a_line_names_its_type_and_its_text_moves_no_cursor(
     assert report(refused, Output()) == 6
     assert capsys.readouterr().err.splitlines() == [
         "error: src \\x1b[2J",
-        "  Knows: src '\\x1b[2J ' not found",
+        "  edge Knows: src '\\x1b[2J ' not found",
         "  no object",
     ]
 
