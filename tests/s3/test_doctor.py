@@ -1,7 +1,9 @@
 """`omnigraph doctor` looks whether the configured graph in a bucket can be listed and read."""
 
 import json
+import threading
 from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -100,6 +102,29 @@ def test_a_store_that_is_not_there_ends_with_1(s3: StandIn, examine: Examine) ->
     assert (code, check["status"]) == (1, "invalid")
     assert "no answer" in check["found"]
     assert "AWS_ENDPOINT_URL" in check["remedy"]
+
+
+def test_an_endpoint_that_is_no_store_ends_with_1(examine: Examine) -> None:
+    with ThreadingHTTPServer(("127.0.0.1", 0), _Answering) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        endpoint = f"http://127.0.0.1:{server.server_port}"
+        for code in (404, 501):
+            _Answering.code = code
+            ended, check = examine(defaults("s3://bucket/g"), AWS_ENDPOINT_URL=endpoint)
+            assert (ended, check["status"]) == (1, "invalid")
+        server.shutdown()
+
+
+class _Answering(BaseHTTPRequestHandler):
+    """Every request the same."""
+
+    code = 404
+
+    def do_GET(self) -> None:
+        self.send_error(self.code)
+
+    def log_message(self, *_: object) -> None:
+        """Nothing."""
 
 
 @pytest.mark.parametrize("uri", ["s3://me:hidden@bucket/g", "s3://bucket/g?sig=hidden"])

@@ -199,8 +199,8 @@ def check_store_access(settings: Settings | SettingInvalid) -> Iterator[Check]:
         return
     if store is None or not store.lower().startswith("s3://"):
         return
-    # Signatures stand behind a question mark.
-    shown = re.split("[?#]", store, maxsplit=1)[0]
+    # Signatures stand behind a question mark, and passwords before an at sign.
+    shown = re.sub("//[^/]*@", "//", re.split("[?#]", store, maxsplit=1)[0])
     try:
         found = _read_store(store, settings)
     except ImportError as error:
@@ -215,7 +215,7 @@ def check_store_access(settings: Settings | SettingInvalid) -> Iterator[Check]:
         yield Check(
             name=name,
             status=Status.INVALID,
-            found=error.message.replace(store, shown),
+            found=error.message.replace(store, shown).replace(repr(store), repr(shown)),
             remedy="correct the address in the operator config" if is_address else _STORE_REMEDY,
         )
     else:

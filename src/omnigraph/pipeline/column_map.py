@@ -56,6 +56,8 @@ class TargetSpec:
     where: str | None = None
     places: Places = field(default_factory=dict, compare=False, repr=False)
     """Where its parts stand, if a file says it."""
+    filled: tuple[str, ...] = field(default=(), compare=False, repr=False)
+    """Values of variables in its texts; no error shows them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,6 +113,8 @@ def mistakes_told(source: str, target: TargetSpec) -> Iterator[None]:
             raise
         named = "" if "source" in known else f"source {source!r}: "
         more = {"source": source, "place": place}
+        if known.get("property") == WHERE:
+            more["property"] = "where"
         raise type(error)(f"{place}: {named}{error.message}", **known | more) from error
 
 

@@ -19,7 +19,7 @@ from omnigraph.ids import MAIN_BRANCH
 from omnigraph.lang.source import Source, SourceUnreadable
 from omnigraph.lang.suggest import did_you_mean
 from omnigraph.limits import MAX_SOURCE_BYTES
-from omnigraph.pipeline.config_places import place_of, places_of
+from omnigraph.pipeline.config_places import filled_of, place_of, places_of
 from omnigraph.pipeline.config_section import ConfigReader, whole_number
 from omnigraph.pipeline.config_values import (
     DAY_US,
@@ -239,6 +239,7 @@ def _source(name: str, section: Section, mode: LoadMode) -> SourceSpec:
         schema=_schema(section),
         cursor=_cursor(section, mode),
         definition=_definition(section, without="cursor.lag"),
+        filled=filled_of(section, "query"),
     )
 
 
@@ -328,6 +329,7 @@ def _nodes(root: Section, sources: Mapping[str, SourceSpec]) -> Iterator[NodeMap
             where=section.text("where"),
             definition=_definition(section),
             places=places_of(section),
+            filled=filled_of(section),
         )
 
 
@@ -345,6 +347,7 @@ def _edges(root: Section, sources: Mapping[str, SourceSpec]) -> Iterator[EdgeMap
                 where=section.text("where"),
                 definition=_definition(section),
                 places=places_of(section),
+                filled=filled_of(section),
             )
 
 

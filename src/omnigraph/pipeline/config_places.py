@@ -8,10 +8,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from omnigraph.pipeline.config_values import filled_values
 from omnigraph.pipeline.pipeline_spec import WHERE
-from omnigraph.pipeline.yaml_source import YamlMap
+from omnigraph.pipeline.yaml_source import YamlMap, YamlScalar
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from omnigraph.lang.source import Extent
     from omnigraph.pipeline.config_section import Section
     from omnigraph.pipeline.yaml_source import YamlNode
@@ -30,9 +33,32 @@ def places_of(section: Section) -> dict[str, str]:
     return {name: section.reader.problems.place(extent) for name, extent in found.items()}
 
 
+def filled_of(section: Section, *names: str) -> tuple[str, ...]:
+    """The values of the variables in some of the texts of a section, or in all of them."""
+    nodes = (
+        [section.node]
+        if not names
+        else [section.node.values[name] for name in names if name in section.node.values]
+    )
+    texts = (text for node in nodes for text in _texts(node))
+    return tuple(value for text in texts for value in filled_values(text, section.reader.environ))
+
+
 def place_of(section: Section, name: str) -> str:
     """The place of one key."""
     return section.reader.problems.place(section.node.keys.get(name, section.node.extent))
+
+
+def _texts(node: YamlNode) -> Iterator[str]:
+    match node:
+        case YamlScalar():
+            yield node.text
+        case YamlMap():
+            for value in node.values.values():
+                yield from _texts(value)
+        case _:
+            for item in node.items:
+                yield from _texts(item)
 
 
 def _below(node: YamlNode | None, key: str) -> YamlNode | None:

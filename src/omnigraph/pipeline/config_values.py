@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 _REFERENCE: Final = re.compile(r"\$(?:\$|\{(?P<name>[A-Za-z_][A-Za-z0-9_]*)\}|(?P<broken>\{))")
 _ANY_VARIABLE: Final = "\0"
+_HIDDEN_FROM: Final = 4
+"""Characters of a value that errors do not show; to leave out shorter ones would spoil texts."""
 _SECRET_OPTION: Final = re.compile(
     r"pass(?:word|wd|phrase|code)|secret|credential"
     r"|(?:token|pwd|signature|(?:access|account|api|auth|encryption|private|sas|shared|storage)key)s?$"
@@ -58,6 +60,14 @@ def missing_variables(text: str, environ: Mapping[str, str]) -> Iterator[str]:
 def fill_in(text: str, environ: Mapping[str, str]) -> str:
     """The text with its variables filled in, and `$$` as one `$`."""
     return _REFERENCE.sub(lambda match: environ[match["name"]] if match["name"] else "$", text)
+
+
+def filled_values(text: str, environ: Mapping[str, str]) -> Iterator[str]:
+    """The values of the variables of a text, but for those that are too short to hide anything."""
+    for match in _REFERENCE.finditer(text):
+        value = environ.get(match["name"] or "", "")
+        if len(value) >= _HIDDEN_FROM:
+            yield value
 
 
 def without_secrets(text: str, environ: Mapping[str, str]) -> str:

@@ -48,6 +48,7 @@ _LEFT_OUT: Final = re.compile(r"\.|_[^=]*$|.*\._COPYING_$", re.DOTALL)
 """Names of files that Spark leaves out wherever it meets them."""
 _PATTERN: Final = re.compile(r"[{}\[\]*?\\]")
 _LONGEST: Final = 600
+_LONGEST_PART: Final = 160
 _HIDDEN: Final = "***"
 
 
@@ -182,14 +183,16 @@ def reading_errors(
         if is_of_source or any(secret in error.message for secret in secrets):
             parts = _parts_with(mapping, known.get("sql"))
             path = known.get("path") or (files[0].uri if len(files) == 1 else None)
-            told = "; ".join([mapping.describe(each) for each in parts] if mapping else [])
+            told = "; ".join(
+                [described(mapping, each, secrets) for each in parts] if mapping else []
+            )
             raise _unreadable(
                 name,
                 f"{told}: {text}" if told else text,
                 secrets,
                 path=path if isinstance(path, str) else None,
                 end="; nothing was committed",
-                **({"property": parts[0]} if parts else {}),
+                **({"property": parts[0].removeprefix(":")} if parts else {}),
             ) from None
         raise
     except SparkUnavailable as error:
@@ -209,6 +212,11 @@ def changes_told(require_same: Callable[[], None] | None) -> Iterator[None]:
         if require_same is not None:
             require_same()
         raise
+
+
+def described(mapping: RowMapping, name: str, secrets: Sequence[str]) -> str:
+    """A part of a mapping for people, short, and without secrets."""
+    return _cut(_hidden(mapping.describe(name), secrets), _LONGEST_PART)
 
 
 def _value(value: Value) -> SparkColumn:
@@ -270,7 +278,15 @@ def _without(error: OmnigraphError, secrets: Sequence[str]) -> OmnigraphError:
 
 
 def _shown(text: str, secrets: Sequence[str]) -> str:
+    return _cut(_hidden(text, secrets), _LONGEST)
+
+
+def _hidden(text: str, secrets: Sequence[str]) -> str:
     for secret in sorted(secrets, key=len, reverse=True):
         if secret:
             text = text.replace(secret, _HIDDEN)
-    return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
+    return text
+
+
+def _cut(text: str, longest: int) -> str:
+    return text if len(text) <= longest else text[: longest - 1] + "…"

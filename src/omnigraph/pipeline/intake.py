@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import pickle
 from collections import defaultdict
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Final, TypeAlias
 
@@ -152,6 +152,15 @@ def read_intake(batch: pa.RecordBatch) -> IntakeResult:
     return result
 
 
+def _of_part(found: Findings) -> Findings:
+    """The same, in the order of the part: rows are counted within what is taken at once."""
+    violations = tuple(
+        replace(each, subject=replace(each.subject, row=each.subject.input_line))
+        for each in found.violations
+    )
+    return replace(found, violations=violations)
+
+
 @dataclass
 class _Held:
     """Rows of one table that wait to be written, and what was written."""
@@ -203,7 +212,7 @@ class RowStager:
             has_given_ids |= item.key is not None
         held.has_given_ids |= has_given_ids
         found = check_rows(fitted, limit=ALL_ROWS)
-        self._findings = gather((self._findings, found), limit=self._plan.sample)
+        self._findings = gather((self._findings, _of_part(found)), limit=self._plan.sample)
         is_bad = np.zeros(fitted.table.num_rows, np.bool_)
         is_bad[[each.subject.row for each in found.violations if each.subject.row is not None]] = (
             True

@@ -208,7 +208,7 @@ class SparkLoad:
     def _leave(
         self, _kind: type[BaseException] | None, error: BaseException | None, _trace: object
     ) -> None:
-        self._leftovers.clear(is_done=self._is_done)
+        self._leftovers.clear(is_done=self._is_done, is_open=self._is_handed_over)
         if error is not None and self._leftovers.removed:
             counted = f"{self._leftovers.removed:,} staged files of {self._run.operation_id}"
             error.add_note(f"{counted} were removed")

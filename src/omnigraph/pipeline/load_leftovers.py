@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from omnigraph.errors import BranchNotFound, OmnigraphError
 from omnigraph.graph.load_branch import readable_branch
@@ -16,6 +16,7 @@ from omnigraph.pipeline.resume import (
     take_over,
 )
 from omnigraph.pipeline.staged_files import noted_files, remove_folder, staging_folder
+from omnigraph.storage.signals import StorageSignal
 
 if TYPE_CHECKING:
     from omnigraph.graph.commit_graph import Commit
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from omnigraph.pipeline.upsert import Upserts
 
 log = logging.getLogger(__name__)
+
+_FAILURES: Final = (OmnigraphError, StorageSignal)
 
 
 class LoadLeftovers:
@@ -69,11 +72,15 @@ class LoadLeftovers:
         """Delete the files of tasks and of the driver, but for those that were committed.
 
         Without a commit also those of tasks whose result was lost; else they are left to cleanup.
+        A load that went on for another keeps what was taken in, for the next try: the one before
+        may live and use it too.
         """
         try:
             written = {*self._upserts.written, *self._staged.written, *self._input.files}
             if is_committed:
                 written -= self._staged.taken
+            elif self._took_over:
+                written -= set(self._input.files)
             else:
                 # Nobody may go on with files that are about to go; who did already is seen now.
                 forget_intake(self._storage, self._operation_id)
@@ -83,18 +90,23 @@ class LoadLeftovers:
                 return
             for path in sorted(written):
                 self.removed += self._storage.objects.delete_tree(path)
-        except OmnigraphError as error:
-            log.warning("files of a load stay", extra={"why": error.message})
+        except _FAILURES as error:
+            log.warning("files of a load stay", extra={"why": str(error)})
 
     def forget_paid(self) -> None:
         """Delete the vectors that a load which is committed paid for."""
         try:
             remove_folder(self._storage, self._input.paid_folder)
-        except OmnigraphError as error:
-            log.warning("paid vectors stay", extra={"why": error.message})
+        except _FAILURES as error:
+            log.warning("paid vectors stay", extra={"why": str(error)})
 
-    def clear(self, *, is_done: bool) -> None:
-        """Remove what only this job could use; it is done when it is committed."""
+    def clear(self, *, is_done: bool, is_open: bool = False) -> None:
+        """Remove what only this job could use.
+
+        Args:
+            is_done: it is committed.
+            is_open: a recovery may still commit it.
+        """
         try:
             self._views.close()
             if not self._took_over:
@@ -102,20 +114,21 @@ class LoadLeftovers:
             elif is_done:
                 # Whoever else goes on with it finds the commit.
                 remove_folder(self._storage, staging_folder(self._operation_id))
-            elif self._mark is not None:
+            elif self._mark is not None and not is_open:
                 self.removed += give_back(self._storage, self._operation_id, self._mark)
-        except OmnigraphError as error:
-            log.warning("staged files stay", extra={"why": error.message})
+        except _FAILURES as error:
+            log.warning("staged files stay", extra={"why": str(error)})
 
     def _is_shared(self, *, is_committed: bool) -> bool:
         """Two loads know of the same staged files: one was thought dead.
 
         A mark is taken away only after the commit of whoever made it, so it is looked for first.
         """
-        if is_taken_over(self._storage, self._operation_id):
+        if is_taken_over(self._storage, self._operation_id, but_for=self._mark):
             return True
-        # Nobody was told of a rehearsal; and one load commits only once.
-        is_alone = is_committed or self._run.is_rehearsal
+        # Nobody was told of a rehearsal; what is not committed of an own commit is of no use; and
+        # what was not taken in by this load is its own.
+        is_alone = is_committed or self._took_over or self._run.is_rehearsal
         return not is_alone and self._committed() is not None
 
     def _committed(self) -> Commit | None:

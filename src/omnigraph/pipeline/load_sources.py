@@ -15,7 +15,13 @@ from omnigraph.errors import InternalError, SourceError
 from omnigraph.graph.type_names import find_type
 from omnigraph.pipeline.column_map import mistakes_told, plan_mapping, require_types
 from omnigraph.pipeline.file_rows import ORIGIN, with_origin
-from omnigraph.pipeline.frames import changes_told, frame_types, project, source_errors
+from omnigraph.pipeline.frames import (
+    changes_told,
+    described,
+    frame_types,
+    project,
+    source_errors,
+)
 from omnigraph.pipeline.job_inputs import FrameInput, LineInput, ParquetInput, RowGroup, marks_of
 from omnigraph.pipeline.pipeline_spec import ALL_COLUMNS, WHERE, Column, Expression, KeyParts
 from omnigraph.pipeline.spark_errors import is_session_lost
@@ -173,7 +179,7 @@ class FrameSource:
                     frame_types(project(frame, part))
             except SourceError as error:
                 raise SourceError(
-                    f"{mapping.describe(name)}: {error.message}",
+                    f"{described(mapping, name, self.secrets)}: {error.message}",
                     **error.details,
                     property=name,
                     type=mapping.item.name,

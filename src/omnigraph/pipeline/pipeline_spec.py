@@ -121,6 +121,8 @@ class SourceSpec:
     cursor: Cursor | None = None
     definition: str = field(default="", repr=False)
     """As it was written, without the lag of the cursor; for `mapping_hash`."""
+    filled: tuple[str, ...] = field(default=(), compare=False, repr=False)
+    """Values of variables in its query; no error shows them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,6 +136,8 @@ class NodeMapping:
     where: str | None = None
     definition: str = field(default="", repr=False)
     places: Places = field(default_factory=dict, compare=False, repr=False)
+    filled: tuple[str, ...] = field(default=(), compare=False, repr=False)
+    """Values of variables in its texts; no error shows them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,6 +153,8 @@ class EdgeMapping:
     where: str | None = None
     definition: str = field(default="", repr=False)
     places: Places = field(default_factory=dict, compare=False, repr=False)
+    filled: tuple[str, ...] = field(default=(), compare=False, repr=False)
+    """Values of variables in its texts; no error shows them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,6 +11,7 @@ known: whoever removes what they wrote must not be too early.
 
 from __future__ import annotations
 
+import logging
 import threading
 from concurrent.futures import Future, wait
 from dataclasses import dataclass
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
     from omnigraph.graph.stage_progress import Progress
     from omnigraph.pipeline.session import PipelineSession
     from omnigraph.pipeline.stage_teller import Amount
+
+log = logging.getLogger(__name__)
 
 POLL_S: Final = 0.5
 _CANCEL_WAIT_S: Final = 30.0
@@ -123,6 +126,9 @@ class StageRunner:
         try:
             polled = _Polled(watched.jobs, future, self._poll_s)
             while wait([future], timeout=self._poll_s).not_done:
+                if self._is_cancelled:
+                    # Spark has forgotten it for jobs that began afterwards.
+                    _cancel(watched.jobs)
                 self._tell(watched, polled.stages)
         except BaseException as error:
             # Ctrl-C above all, but also a listener that fails: nobody waits for these jobs now.
@@ -387,10 +393,10 @@ def _stages_of(jobs: _Jobs) -> Sequence[SparkStage]:
 def _cancel(jobs: _Jobs) -> None:
     try:
         jobs.cancel()
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 - why they are cancelled matters more
         # With the session its jobs are gone.
         if not is_session_lost(error):
-            raise
+            log.warning("Spark jobs were not cancelled", extra={"why": str(error)})
 
 
 def _cancel_until_ended(jobs: _Jobs, action: Future[_Result]) -> None:
@@ -413,10 +419,9 @@ def _wait_for_tasks(jobs: _Jobs) -> None:
 def _has_tasks(jobs: _Jobs) -> bool:
     try:
         return jobs.has_tasks()
-    except Exception as error:
-        # Of a lost session nothing more can be learned.
+    except Exception as error:  # noqa: BLE001 - the action failed with an error of its own
         if not is_session_lost(error):
-            raise
+            log.warning("tasks of Spark may still run", extra={"why": str(error)})
         return False
 
 

@@ -94,9 +94,10 @@ def take_over(graph: GraphCoordinator, operation_id: str) -> str:
     return mark
 
 
-def is_taken_over(storage: GraphStorage, operation_id: str) -> bool:
-    """Whether another load goes on with what this one staged: nothing of it may be removed."""
-    return bool(storage.objects.list(_marks(operation_id), limit=1))
+def is_taken_over(storage: GraphStorage, operation_id: str, *, but_for: str | None = None) -> bool:
+    """Whether a load other than that of a mark goes on with what is staged: it must stay."""
+    marks = storage.objects.list(_marks(operation_id), limit=2)
+    return any(each.path != but_for for each in marks)
 
 
 def remove_staging(storage: GraphStorage, operation_id: str) -> int:

@@ -481,4 +481,5 @@ def _target(mapping: NodeMapping | EdgeMapping, kind: str) -> TargetSpec:
         ends=ends,
         where=mapping.where,
         places=mapping.places,
+        filled=mapping.filled,
     )

@@ -116,7 +116,7 @@ def frame_source(
         targets=targets,
         marks=marks,
         read_as=describe_reader(spec),
-        secrets=secrets_of(spec),
+        secrets=[*secrets_of(spec), *(value for each in targets for value in each.filled)],
         require_same=same_files(files, settings),
         files=files,
         shapes=FileShapes(reader=InputFiles(settings.storage), files=files, format=spec.format)
@@ -147,7 +147,7 @@ def same_files(files: Sequence[InputFile], settings: Settings) -> Callable[[], N
 
 def describe_reader(spec: SourceSpec) -> str:
     """How a source is read, for telling it from another; without its secrets."""
-    hidden = set(secrets_of(spec))
+    hidden = set(_secret_options(spec))
     options = {name: value for name, value in spec.options.items() if value not in hidden}
     known = [spec.format.value, spec.table, spec.query, options, spec.schema]
     return json.dumps(known, sort_keys=True, default=dict)
@@ -155,6 +155,10 @@ def describe_reader(spec: SourceSpec) -> str:
 
 def secrets_of(spec: SourceSpec) -> list[str]:
     """Values of a source that no error may show, and the secret parts of its addresses."""
+    return [*_secret_options(spec), *spec.filled]
+
+
+def _secret_options(spec: SourceSpec) -> list[str]:
     found = [
         value
         for name, value in spec.options.items()

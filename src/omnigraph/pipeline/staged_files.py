@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from omnigraph.clock import SystemClock
 from omnigraph.ids import UlidSource
+from omnigraph.storage.signals import ObjectMissing
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -83,13 +84,15 @@ def write_noted(
 
 def noted_files(storage: GraphStorage, operation_id: str) -> list[str]:
     """Every file below the root that a task of the job has noted."""
-    begin = _notes(operation_id)
-    return [
-        path
-        for each in storage.objects.list(staging_folder(operation_id))
-        if each.path.startswith(begin)
-        for path in json.loads(storage.objects.get(each.path))
-    ]
+    begin, found = _notes(operation_id), list[str]()
+    for each in storage.objects.list(staging_folder(operation_id)):
+        if each.path.startswith(begin):
+            try:
+                found += json.loads(storage.objects.get(each.path))
+            except ObjectMissing:
+                # Whoever took it away has seen to its files.
+                continue
+    return found
 
 
 def _notes(operation_id: str) -> str:

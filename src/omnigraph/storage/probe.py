@@ -49,7 +49,13 @@ def probe_reading(objects: StorageAdapter) -> bool:
         StorageUnavailable: the store gives no answer.
         InvalidArgument: the bucket does not exist.
     """
-    found = objects.list("", limit=1)
+    try:
+        found = objects.list("", limit=1)
+    except ObjectMissing as missing:
+        raise StorageUnavailable(
+            "the store answered that there is nothing of that name to list, as endpoints do that"
+            " are no object stores; check the endpoint"
+        ) from missing
     for each in found:
         try:
             objects.get_range(each.path, 0, min(each.size_bytes, 1))

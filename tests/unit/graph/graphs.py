@@ -1,5 +1,6 @@
 """Small graphs on local folders, and short ways to fill, read and damage them."""
 
+import json
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -55,6 +56,14 @@ def once(act: Callable[[], object]) -> Callable[[], None]:
             left.pop()()
 
     return called
+
+
+def lose_lease(root: Path, *, released: bool) -> None:
+    """A higher epoch, as a process makes it that saw the lease expire."""
+    folder = root / "__leases" / "branch-main"
+    newest = max(folder.glob("*.json"))
+    body = json.loads(newest.read_bytes()) | {"owner": "other", "released": released}
+    (folder / f"{int(newest.stem) + 1:012d}.json").write_text(json.dumps(body))
 
 
 class Watcher:

@@ -1,14 +1,12 @@
 """What a write does when a table, a fork or its lease is not as it left them."""
 
-import json
-from pathlib import Path
-
 import pyarrow as pa
 import pytest
 from lance import LanceOperation
 from tests.unit.graph.graphs import (
     Opened,
     Watcher,
+    lose_lease,
     names,
     once,
     require_settled,
@@ -47,14 +45,6 @@ def move(graph: Graph, handle: TableHandle, name: str, operation_id: str) -> Non
     stamp = WriteStamp(operation_id=OperationId(operation_id), kind="mutation")
     (link,) = tables.stage_append(handle, rows, stamp).links
     tables.commit_staged(handle, link)
-
-
-def take_over(root: Path, *, released: bool) -> None:
-    """A higher epoch, as a process makes it that saw the lease expire."""
-    folder = root / "__leases" / "branch-main"
-    newest = max(folder.glob("*.json"))
-    body = json.loads(newest.read_bytes()) | {"owner": "other", "released": released}
-    (folder / f"{int(newest.stem) + 1:012d}.json").write_text(json.dumps(body))
 
 
 def test_a_table_that_something_else_wrote_to_is_left_alone_and_stays_readable(
@@ -156,7 +146,7 @@ def test_a_lease_that_is_lost_before_a_table_moved_starts_the_write_over(
 ) -> None:
     graph = graphs.init()
     upsert(graph, "a")
-    with armed(point, once(lambda: take_over(graphs.root, released=True))):
+    with armed(point, once(lambda: lose_lease(graphs.root, released=True))):
         upsert(graph, "b")
     assert names(graph) == ["a", "b"]
     assert len(graph.commits.list(kind="mutation")) == 2
@@ -169,7 +159,7 @@ def test_a_lease_that_is_lost_between_table_and_publish_leaves_the_outcome_to_th
     graph = graphs.init(actor="alice")
     upsert(graph, "a")
     with (
-        armed("mutation.post_table_commit", once(lambda: take_over(graphs.root, released=True))),
+        armed("mutation.post_table_commit", once(lambda: lose_lease(graphs.root, released=True))),
         pytest.raises(RecoveryRequired) as caught,
     ):
         upsert(graph, "b")
@@ -260,12 +250,12 @@ def test_a_store_that_fails_before_anything_moved_leaves_nothing(graphs: Opened)
 
 def test_refresh_finishes_what_lacks_only_its_publish_and_restores_nothing(graphs: Opened) -> None:
     graph, other = graphs.init(), graphs.open()
-    over = once(lambda: take_over(graphs.root, released=True))
+    over = once(lambda: lose_lease(graphs.root, released=True))
     with armed("mutation.post_table_commit", over), pytest.raises(RecoveryRequired):
         upsert(graph, "a")
     other.refresh()
     assert names(other) == ["a"]
-    over = once(lambda: take_over(graphs.root, released=True))
+    over = once(lambda: lose_lease(graphs.root, released=True))
     writer = graph.write()
     writer.upsert("Person", pa.table({"name": ["b"]}))
     writer.upsert("Doc", pa.table({"title": ["t"]}))

@@ -26,7 +26,7 @@ from omnigraph.graph.validation import (
     refuse_load,
 )
 from omnigraph.ids import MAIN_BRANCH
-from omnigraph.pipeline import part_findings
+from omnigraph.pipeline import part_findings, splits
 from omnigraph.pipeline.load_job import SparkLoad
 from omnigraph.pipeline.part_findings import halvings, keep_findings, read_findings
 from omnigraph.pipeline.source_request import SourceRequest, plan_source
@@ -103,6 +103,21 @@ def refusal(load: Callable[[], JobReport]) -> tuple[str, dict[str, Any]]:
 def lanes(tmp_path: Path) -> Lanes:
     Graph.init(tmp_path / "g", schema=SCHEMA).close()
     return Lanes(tmp_path, tuned(split_bytes=400))
+
+
+def test_the_first_of_rows_without_an_id_is_the_first_of_its_part(
+    lanes: Lanes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(splits, "_STEP_BYTES", 100)
+    nameless = b'{"type": "Person", "data": {"age": 1}}\n'
+    good = [node(f"p{n:03}") for n in range(60)]
+    text = b"".join([*good[:7], nameless, *good[7:30], *[nameless] * 6, *good[30:]])
+    for most in (1, 2):
+        # Many blocks in one part; some begin with a bad row.
+        lanes.settings = tuned(split_bytes=1 << 20, batch_bytes=150, max_violations=most)
+        here, by_tasks = lanes.refusals(text)
+        assert by_tasks == here
+        assert [each["input_line"] for each in here[1]["violations"]] == [8, 32][:most]
 
 
 # --- how many are reported --------------------------------------------------------------------

@@ -14,7 +14,7 @@ from omnigraph.pipeline.progress import StageRunner
 from omnigraph.pipeline.tasks import run_tasks
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
 
     from omnigraph.pipeline.session import PipelineSession
@@ -85,6 +85,58 @@ def test_no_task_writes_after_a_cancelled_stage_was_told(
         )
     beside.join()
     require_quiet(tmp_path)
+
+
+def test_a_cancel_before_the_first_job_of_a_stage_holds_for_it(
+    session: PipelineSession, tmp_path: Path
+) -> None:
+    runner = StageRunner(session, poll_s=0.05)
+    frame = session.spark.range(2).repartition(1).mapInArrow(_pausing(tmp_path), "id bigint")
+
+    def begin_late() -> int:
+        runner.cancel()
+        threading.Event().wait(0.3)
+        return frame.count()
+
+    with pytest.raises(Cancelled):
+        runner.run("intake", begin_late)
+    assert not (tmp_path / "ended").exists()
+
+
+def _pausing(folder: Path) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """Passes rows on after a minute."""
+
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        import time
+
+        time.sleep(60)
+        (folder / "ended").touch()
+        yield from batches
+
+    return run
+
+
+class _Unreachable:
+    """Jobs of a context that was stopped, which knows nothing any more."""
+
+    group = "omnigraph-intake-0"
+
+    def has_tasks(self) -> bool:
+        raise AttributeError("'NoneType' object has no attribute 'sc'")
+
+    def cancel(self) -> None:
+        raise AttributeError("'NoneType' object has no attribute 'sc'")
+
+
+def test_nothing_that_is_asked_after_an_error_replaces_it(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    progress._wait_for_tasks(_Unreachable())  # type: ignore[arg-type]
+    progress._cancel(_Unreachable())  # type: ignore[arg-type]
+    assert [each.message for each in caplog.records] == [
+        "tasks of Spark may still run",
+        "Spark jobs were not cancelled",
+    ]
 
 
 def test_a_stage_that_cannot_be_watched_is_cancelled(

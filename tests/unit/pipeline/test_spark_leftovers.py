@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import lance
 import pytest
+from tests.unit.graph.graphs import lose_lease, once
 
 from omnigraph import Graph
 from omnigraph.errors import (
@@ -22,6 +23,7 @@ from omnigraph.errors import (
     KeyConflict,
     LoadRejected,
     ReadSetChanged,
+    RecoveryRequired,
     SourceError,
 )
 from omnigraph.failpoints import Action, FailpointHit, armed
@@ -348,13 +350,39 @@ class TestStaging:
             loads.load(self.NEW, "merge")
         assert loads.staging() == set()
 
-    def test_a_load_that_went_on_and_failed_leaves_no_mark_and_no_folder(
+    def test_a_load_that_went_on_and_failed_leaves_what_another_try_needs_and_no_mark(
         self, loads: Loads
     ) -> None:
-        operation = loads.cut_off(self.NEW + person("p1"))
-        with pytest.raises(KeyConflict):
+        operation = loads.cut_off(self.NEW)
+        before = loads.staging()
+        with armed("spark_load.post_check", Action.RAISE), pytest.raises(FailpointHit):
             loads.load(mode="append", resume=operation)
+        assert loads.staging() == before
+        report = loads.load(mode="append", resume=operation)
+        assert report.warnings == ()
+        assert report.tables[0].added == 40
+        assert loads.orphans() == set()
         assert loads.staging() == set()
+
+    def test_a_merge_that_went_on_for_another_leaves_no_file(self, loads: Loads) -> None:
+        operation = loads.cut_off(INPUT, "merge")
+        report = loads.load(mode="merge", resume=operation)
+        assert [(each.added, each.changed) for each in report.tables] == [(5, 5), (5, 5)]
+        assert loads.orphans() == set()
+        assert loads.staging() == set()
+
+    def test_a_mark_stays_when_it_is_not_known_what_became_of_the_load(self, loads: Loads) -> None:
+        operation = loads.cut_off(self.NEW)
+        with (
+            armed("load.post_table_commit", once(lambda: lose_lease(loads.root, released=True))),
+            pytest.raises(RecoveryRequired),
+        ):
+            loads.load(mode="append", resume=operation)
+        # Whoever was thought dead must not take the files: the next writer may commit them.
+        assert resume.is_taken_over(loads.graph._graph.storage, operation)
+        loads.write(person("later"))
+        with Graph.open(loads.root) as again:
+            assert len(b"".join(again.export(types=["Person"])).splitlines()) == 51
 
     def test_a_load_that_could_not_go_on_leaves_what_another_try_needs(self, loads: Loads) -> None:
         operation = loads.cut_off(self.NEW)

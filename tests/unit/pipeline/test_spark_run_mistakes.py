@@ -286,6 +286,24 @@ def test_a_value_that_cannot_be_cast_is_told_with_its_property_and_expression(
     assert ids(graph, "Person") == []
 
 
+@pytest.mark.parametrize("column", ["years", "yers"])
+@pytest.mark.parametrize("part", ["cast(years as int)", "years <> '0'"])
+def test_the_value_of_a_variable_in_an_expression_is_not_shown(
+    tmp_path: Path, pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch, column: str, part: str
+) -> None:
+    (tmp_path / "people.csv").write_text("person,years\na,7\n")
+    monkeypatch.setenv("PEPPER", "top-hidden-value")
+    long = "0 + " * 100
+    sql = f"cast(concat({column}, '${{PEPPER}}') as int) + {long}0"
+    file = tmp_path / "crm.yaml"
+    wrong = sql if part.startswith("cast") else f"{sql} > 0"
+    file.write_text(MAPPED.replace("FORM", "csv").replace(part, wrong))
+    with pytest.raises(SourceError, match=r"CAST_INVALID_INPUT|UNRESOLVED_COLUMN") as told:
+        pipeline.run(file)
+    assert "hidden" not in f"{told.value.message}{json.dumps(told.value.details)}"
+    assert told.value.details["property"] == ("age" if part.startswith("cast") else "where")
+
+
 def test_a_condition_that_fails_for_a_row_is_told(tmp_path: Path, pipeline: Pipeline) -> None:
     (tmp_path / "people.csv").write_text("person,years\na,old\n")
     file = tmp_path / "crm.yaml"
