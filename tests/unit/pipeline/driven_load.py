@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import lance
 from tests.process_sessions import started
 from tests.spark_servers import ENVIRON
 
@@ -86,3 +87,18 @@ def require_empty(folder: Path) -> None:
     with Graph.open(folder / "graph", mode="read_only") as graph:
         assert [graph.snapshot().count(name) for name in ("Person", "Knows")] == [0, 0]
         assert len(list(graph.commits.list())) == 1
+
+
+def orphans(root: Path) -> set[str]:
+    """Data files of tables that no version names."""
+    found = set()
+    for folder in root.glob("*s/*/data"):
+        table = lance.dataset(str(folder.parent))
+        named = {
+            file.path
+            for version in table.versions()
+            for fragment in table.checkout_version(version["version"]).get_fragments()
+            for file in fragment.data_files()
+        }
+        found |= {str(path) for path in folder.glob("*.lance") if path.name not in named}
+    return found

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import lance
 import pytest
 from tests.process_sessions import kill_session, session_members
 from tests.spark_servers import cluster
@@ -14,6 +13,7 @@ from tests.unit.pipeline.driven_load import (
     arrange,
     driving,
     is_mid_intake,
+    orphans,
     require_exact,
 )
 
@@ -94,18 +94,3 @@ def environ_of(running: Cluster, **conf: str) -> dict[str, str]:
     """What a driver on the cluster is told."""
     told = ";".join(f"{key}={value}" for key, value in {**CONF, **conf}.items())
     return {"OMNIGRAPH_SPARK_MASTER": running.url, "OMNIGRAPH_SPARK_CONF": told}
-
-
-def orphans(root: Path) -> set[str]:
-    """Data files of tables that no version names."""
-    found = set()
-    for folder in root.glob("*s/*/data"):
-        table = lance.dataset(str(folder.parent))
-        named = {
-            file.path
-            for version in table.versions()
-            for fragment in table.checkout_version(version["version"]).get_fragments()
-            for file in fragment.data_files()
-        }
-        found |= {each.name for each in folder.glob("*.lance") if each.name not in named}
-    return found

@@ -11,8 +11,8 @@ import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
-import lance
 import pytest
+from tests.unit.pipeline.driven_load import orphans
 
 from omnigraph import Graph
 from omnigraph.errors import PipelineTaskError
@@ -69,21 +69,6 @@ EXPECTED = (
     [(f"p{n:04}", n) for n in range(PEOPLE)],
     sorted((f"p{n:04}", f"p{(n * 7) % PEOPLE:04}", n) for n in range(PEOPLE)),
 )
-
-
-def orphans(root: Path) -> set[str]:
-    """Data files of tables that no version names."""
-    found = set()
-    for folder in root.glob("*/*/data"):
-        table = lance.dataset(str(folder.parent))
-        named = {
-            file.path
-            for version in table.versions()
-            for fragment in table.checkout_version(version["version"]).get_fragments()
-            for file in fragment.data_files()
-        }
-        found |= {str(path) for path in folder.glob("*.lance") if path.name not in named}
-    return found
 
 
 @pytest.fixture
