@@ -22,6 +22,7 @@ from omnigraph.lang.catalog import EdgeType, NodeType
 from omnigraph.lang.suggest import did_you_mean
 from omnigraph.lang.types import STRING
 from omnigraph.pipeline.column_types import cast_to, widens
+from omnigraph.pipeline.config_values import hide
 from omnigraph.pipeline.intake import ALL_ROWS
 from omnigraph.pipeline.pipeline_spec import WHERE, Column, KeyParts
 
@@ -102,7 +103,8 @@ def mistakes_told(source: str, target: TargetSpec) -> Iterator[None]:
     """Mistakes of a mapping that a file declares, with its source and their place in the file.
 
     Raises:
-        InvalidArgument, SourceError: as they were raised, with `source` and `place`.
+        InvalidArgument, SourceError: as they were raised, with `source` and `place`, and without
+            the values of variables.
     """
     try:
         yield
@@ -115,7 +117,12 @@ def mistakes_told(source: str, target: TargetSpec) -> Iterator[None]:
         more = {"source": source, "place": place}
         if known.get("property") == WHERE:
             more["property"] = "where"
-        raise type(error)(f"{place}: {named}{error.message}", **known | more) from error
+        shown = {
+            name: hide(value, target.filled) if isinstance(value, str) else value
+            for name, value in known.items()
+        }
+        message = hide(error.message, target.filled)
+        raise type(error)(f"{place}: {named}{message}", **shown | more) from error
 
 
 def require_target(catalog: Catalog, spec: TargetSpec) -> None:

@@ -10,10 +10,11 @@ import re
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
 _REFERENCE: Final = re.compile(r"\$(?:\$|\{(?P<name>[A-Za-z_][A-Za-z0-9_]*)\}|(?P<broken>\{))")
 _ANY_VARIABLE: Final = "\0"
+_HIDDEN: Final = "***"
 _HIDDEN_FROM: Final = 4
 """Characters of a value that errors do not show; to leave out shorter ones would spoil texts."""
 _SECRET_OPTION: Final = re.compile(
@@ -68,6 +69,14 @@ def filled_values(text: str, environ: Mapping[str, str]) -> Iterator[str]:
         value = environ.get(match["name"] or "", "")
         if len(value) >= _HIDDEN_FROM:
             yield value
+
+
+def hide(text: str, values: Iterable[str]) -> str:
+    """The text without any of the values."""
+    for value in sorted(values, key=len, reverse=True):
+        if value:
+            text = text.replace(value, _HIDDEN)
+    return text
 
 
 def without_secrets(text: str, environ: Mapping[str, str]) -> str:

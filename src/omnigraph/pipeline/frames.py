@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 from omnigraph.errors import InvalidArgument, PipelineTaskError, SourceError, SparkUnavailable
+from omnigraph.pipeline.config_values import hide
 from omnigraph.pipeline.file_rows import ORIGIN
 from omnigraph.pipeline.pipeline_spec import WHERE, Column, SourceFormat
 from omnigraph.pipeline.spark_errors import find_reason, is_session_lost, translate_spark_error
@@ -49,7 +50,6 @@ _LEFT_OUT: Final = re.compile(r"\.|_[^=]*$|.*\._COPYING_$", re.DOTALL)
 _PATTERN: Final = re.compile(r"[{}\[\]*?\\]")
 _LONGEST: Final = 600
 _LONGEST_PART: Final = 160
-_HIDDEN: Final = "***"
 
 
 def read_frame(
@@ -216,7 +216,7 @@ def changes_told(require_same: Callable[[], None] | None) -> Iterator[None]:
 
 def described(mapping: RowMapping, name: str, secrets: Sequence[str]) -> str:
     """A part of a mapping for people, short, and without secrets."""
-    return _cut(_hidden(mapping.describe(name), secrets), _LONGEST_PART)
+    return _cut(hide(mapping.describe(name), secrets), _LONGEST_PART)
 
 
 def _value(value: Value) -> SparkColumn:
@@ -278,14 +278,7 @@ def _without(error: OmnigraphError, secrets: Sequence[str]) -> OmnigraphError:
 
 
 def _shown(text: str, secrets: Sequence[str]) -> str:
-    return _cut(_hidden(text, secrets), _LONGEST)
-
-
-def _hidden(text: str, secrets: Sequence[str]) -> str:
-    for secret in sorted(secrets, key=len, reverse=True):
-        if secret:
-            text = text.replace(secret, _HIDDEN)
-    return text
+    return _cut(hide(text, secrets), _LONGEST)
 
 
 def _cut(text: str, longest: int) -> str:

@@ -304,6 +304,20 @@ def test_the_value_of_a_variable_in_an_expression_is_not_shown(
     assert told.value.details["property"] == ("age" if part.startswith("cast") else "where")
 
 
+def test_the_value_of_a_variable_is_not_shown_with_a_type_that_does_not_fit(
+    tmp_path: Path, pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "people.csv").write_text("person,years\na,7\n")
+    monkeypatch.setenv("PEPPER", "top-hidden-value")
+    file = tmp_path / "crm.yaml"
+    wrong = "concat(years, '${PEPPER}')"
+    file.write_text(MAPPED.replace("FORM", "csv").replace("cast(years as int)", wrong))
+    with pytest.raises(SourceError, match="type_error: the expression") as told:
+        pipeline.run(file)
+    assert "hidden" not in f"{told.value.message}{json.dumps(told.value.details)}"
+    assert told.value.details["property"] == "age"
+
+
 def test_a_condition_that_fails_for_a_row_is_told(tmp_path: Path, pipeline: Pipeline) -> None:
     (tmp_path / "people.csv").write_text("person,years\na,old\n")
     file = tmp_path / "crm.yaml"
