@@ -280,6 +280,15 @@ def throughput(folder: Path, seconds: float) -> dict[str, float]:
 # --- the table --------------------------------------------------------------------------------
 
 
+def grow(*, quick: bool, rounds: int, target: bool) -> int:
+    sys.path.insert(0, str(Path(__file__).parent.parent))
+    from benchmarks.growth import run
+
+    with tempfile.TemporaryDirectory() as name:
+        missed = run(Path(name), quick=quick, rounds=rounds)
+    return 1 if target and missed else 0
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=60)
@@ -287,7 +296,10 @@ def main() -> int:
     parser.add_argument("--quick", action="store_true", help="small sizes, no throughput")
     parser.add_argument("--target", action="store_true", help="fail when a bound is missed")
     parser.add_argument("--save", type=Path, help="write the figures as JSON")
+    parser.add_argument("--growth", action="store_true", help="only what must not grow")
     options = parser.parse_args()
+    if options.growth:
+        return grow(quick=options.quick, rounds=options.rounds, target=options.target)
     figures: dict[str, float] = {}
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)

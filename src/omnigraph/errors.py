@@ -205,7 +205,7 @@ class NumericOverflow(InputError):
 
 
 class ExternalBlobDenied(InputError):
-    """A blob URI lies outside the allowed bases."""
+    """A blob URI lies outside the allowed bases, or links lead out of them."""
 
     code = "external_blob_denied"
 
@@ -482,13 +482,13 @@ class RecoveryRequired(UnavailableError):
 
 
 class RecoveryBlocked(UnavailableError):
-    """A sidecar that recovery may not settle; run `repair`."""
+    """A sidecar that recovery may not settle, or not read; writes to its branch stop."""
 
     code = "recovery_blocked"
 
 
 class DriftNeedsRepair(UnavailableError):
-    """A table's head is above its pin and not ours; run `repair`."""
+    """A table's head is above its pin and not ours; writes to the table stop."""
 
     code = "repair_required"
 

@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from enum import StrEnum
 from typing import Final, TypeAlias
 
-WRITERS: Final = ("mutation", "load", "ensure_indices", "embed")
+WRITERS: Final = ("mutation", "load", "ensure_indices", "embed", "table_settings")
 """The kinds of writer that exist; each has every step of the commit protocol."""
 
 STEPS: Final = (

@@ -91,7 +91,7 @@ def history(graph: Graph, branch: str) -> list[Commit]:
 
 def require_settled(graph: Graph, root: Path) -> None:
     """No sidecar is left, and the newest version of every table is its pin, on every branch."""
-    left = [each.name for each in (root / "__recovery").glob("*.json")]
+    left = [each.name for each in (root / "__recovery").rglob("*.json")]
     assert left == [], f"sidecars left: {left}"
     moved = {}
     coordinator = graph._graph

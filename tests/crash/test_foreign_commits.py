@@ -55,7 +55,7 @@ def versions(root: Path) -> list[str]:
     """Every version of every table and of the manifest, and every sidecar."""
     return sorted(
         str(path.relative_to(root))
-        for pattern in ("**/_versions/*", "__recovery/*.json")
+        for pattern in ("**/_versions/*", "__recovery/**/*.json")
         for path in root.glob(pattern)
     )
 

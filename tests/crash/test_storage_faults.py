@@ -86,6 +86,8 @@ def fail_at_every_call(
             require_honest(outcome, shown, old=now, new=new, label=label)
             if store.hit is None:
                 return
+            if moment is Moment.UNSYNCED and outcome is None:
+                assert store.has_disarmed, f"acknowledged, and not durable: {label}"
             commit(graph, NEXT, arranged.branch)
             settled = content_of(graph, arranged.branch)
             assert settled in (play(now, NEXT), play(new, NEXT)), label

@@ -79,6 +79,46 @@ def write_in_rounds(
             notes.say("ack", *write.words(), commit.graph_commit_id)
 
 
+MEMBERS = "node Member { name: String @key  email: String @unique  visits: I32? }"
+
+
+def write_own_tuples(
+    notes: Journal, root: str, writer: int, verb: str, rounds: int, place: str, size: int
+) -> None:
+    """Writes one row per round that nobody else writes, all writers at once, of a unique email.
+
+    Only an insert brings an email that was not there. Says how often each write was prepared.
+    """
+    prepared: list[int] = []
+    with Graph.open(root, actor=f"w{writer}") as graph:
+        notes.say("start", os.getpid())
+        for number in range(rounds):
+            meeting = Meeting(Path(place), number, writer, size)
+            prepared.clear()
+
+            def join(meeting: Meeting = meeting) -> None:
+                prepared.append(1)
+                meeting.join()
+
+            with armed("mutation.post_stage_pre_lease", join):
+                try:
+                    graph.mutate(own_write(verb, writer, number))
+                except OmnigraphError as error:
+                    notes.say("lost", error.code, number)
+                else:
+                    notes.say("ack", number, len(prepared))
+
+
+def own_write(verb: str, writer: int, number: int) -> str:
+    """What a writer does in a round."""
+    name = f"w{writer}-{number}" if verb == "insert" else f"w{writer}"
+    if verb == "update":
+        change = f"set {{ visits: {number} }}"
+        return f'query m() {{ update Member {change} where name = "{name}" }}'
+    row = f'name: "{name}", email: "{name}@x", visits: {number}'
+    return f"query m() {{ insert Member {{ {row} }} }}"
+
+
 class Meeting:
     """Where the processes of one round wait for each other; only their first way leads there."""
 

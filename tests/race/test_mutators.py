@@ -146,3 +146,43 @@ def test_of_appends_of_one_new_key_one_wins_each_round(root: str, tmp_path: Path
     assert {words[1] for each in workers for words in each.words("lost")} == {"key_conflict"}
     state = require_explained(root, workers)
     assert Counter(name for name, _ in state.said) == {f"new-{n}": 1 for n in range(4)}
+
+
+@pytest.mark.parametrize("verb", ["update", "upsert", "insert"])
+def test_writers_of_their_own_tuples_never_meet(tmp_path: Path, verb: str) -> None:
+    """Each is prepared once, however many stage beside it: no conflict, and nobody starves."""
+    size, rounds = 4, 4
+    root, place = tmp_path / "graph", tmp_path / "meetings"
+    place.mkdir()
+    with Graph.init(root, schema=mutators.MEMBERS) as graph:
+        for writer in range(size):
+            graph.mutate(mutators.own_write("upsert", writer, 0))
+    with Crew(tmp_path) as crew:
+        workers = [
+            crew.start(
+                f"w{writer}",
+                mutators.write_own_tuples,
+                str(root),
+                writer,
+                verb,
+                rounds,
+                str(place),
+                size,
+                **LONG_LEASE,
+            )
+            for writer in range(size)
+        ]
+        ended = [each.wait(150) for each in workers]
+        assert ended == [0] * size, [each.words("crash") for each in workers]
+    assert [words for each in workers for words in each.words("lost")] == []
+    acks = [words[1:] for each in workers for words in each.words("ack")]
+    assert sorted(acks) == sorted([[str(each), "1"] for each in range(rounds)] * size)
+    with Graph.open(root) as graph:
+        found = graph.snapshot().scan("Member").read_all().to_pylist()
+        require_settled(graph)
+    expected = {f"w{writer}": rounds - 1 for writer in range(size)}
+    if verb == "insert":
+        expected = dict.fromkeys(expected, 0) | {
+            f"w{writer}-{number}": number for writer in range(size) for number in range(rounds)
+        }
+    assert {row["name"]: row["visits"] for row in found} == expected

@@ -152,6 +152,7 @@ class Graph:
             actor: who writes, for the history.
             embedder: turns texts into vectors, instead of the one that the settings name.
             external_blobs: `s3://` and `file://` bases that blobs may refer below; none by default.
+                A folder must exist, and no base may lie in another.
             settings: instead of those from the environment.
 
         Raises:

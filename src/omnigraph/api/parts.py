@@ -49,14 +49,19 @@ class GraphBranches:
         """
         return self._branches.get(name)
 
-    def delete(self, name: str) -> None:
+    def delete(self, name: str, *, if_commit: str | None = None) -> None:
         """Delete a branch.
+
+        Args:
+            name: the branch.
+            if_commit: delete it only while this commit is its head.
 
         Raises:
             InvalidBranchName, BranchNotFound, BranchHasDescendants: nothing was changed.
+            PreconditionFailed: the head is not the given `if_commit`; nothing was changed.
         """
         self._graph.require_writable()
-        self._branches.delete(name)
+        self._branches.delete(name, if_commit=if_commit)
 
 
 class GraphCommits:
@@ -159,7 +164,7 @@ class GraphMaintenance:
             ReadOnlyGraph: the graph is open read-only.
             InvalidArgument: there is no such type or engine.
             BranchNotFound: there is no such branch.
-            RecoveryBlocked: an interrupted write of the branch must be repaired first.
+            RecoveryBlocked: an interrupted write of the branch cannot be settled.
         """
         self._graph.require_writable()
         require_local_engine(engine)

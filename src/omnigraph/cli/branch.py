@@ -7,6 +7,7 @@ import typer
 from omnigraph.cli import exit_codes
 from omnigraph.cli.options import JsonOption, UriOption
 from omnigraph.cli.session import begin_command, name_of
+from omnigraph.errors import UsageError
 
 _CREATE_HELP = """Create a branch at the head of another one.
 
@@ -31,6 +32,7 @@ Example:
   omnigraph branch delete draft --uri papers.omni
 
 Refused while other branches were made from it. In an object store it needs --yes, or a typed yes.
+Exits with 4 if the condition of --if-commit does not hold.
 """
 
 _NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="The name of the branch.")]
@@ -105,11 +107,17 @@ def delete(
     context: typer.Context,
     name: _NameArgument,
     *,
+    if_commit: Annotated[
+        str | None,
+        typer.Option(metavar="ID", help="Delete only while this commit is the head of the branch."),
+    ] = None,
     uri: UriOption = None,
     as_json: JsonOption = False,
 ) -> int:
     """Delete the branch, with consent where it is needed, and say so."""
     session = begin_command(context)
+    if if_commit == "":
+        raise UsageError("--if-commit is empty; give the id of a commit, or leave it out")
 
     from omnigraph.cli.addressing import URI_OPTION, announce_write, find_write_target
     from omnigraph.cli.consent import require_consent
@@ -118,7 +126,7 @@ def delete(
     announce_write(session, name_of(context), target)
     require_consent(session, target, f"deleting branch {name!r}")
     with target.open(writes=True) as graph:
-        graph.branches.delete(name)
+        graph.branches.delete(name, if_commit=if_commit)
     if as_json:
         session.output.write_json({"uri": target.uri, "name": name, "actor_id": target.actor})
     else:

@@ -11,6 +11,7 @@ from omnigraph.graph.job_report import LoadMode, RejectReport, TableReport
 from omnigraph.graph.load_delta import load_delta
 from omnigraph.graph.load_stats import load_stats
 from omnigraph.graph.lookups import TxnLookups
+from omnigraph.graph.read_set import AllRows
 from omnigraph.graph.tables import key_of
 from omnigraph.graph.validation import REPORTED_VIOLATIONS, Findings, gather, validate
 from omnigraph.graph.write_txn import PreparedWrite
@@ -68,7 +69,7 @@ class LoadStaging:
             )
         if self.mode is LoadMode.OVERWRITE:
             for ref in images:
-                self.txn.read_set.ask_all(ref)
+                self.txn.read_set.ask(ref, AllRows())
         reports = [self._report(ref, delta, staged.get(ref)) for ref, delta in self._deltas.items()]
         for report in reports:
             report.require_balance()

@@ -17,6 +17,7 @@ from omnigraph.errors import InvalidArgument, ResourceLimit
 from omnigraph.graph.blob_values import BlobBudget, read_blobs
 from omnigraph.graph.lookups import TxnLookups
 from omnigraph.graph.pushdown import constant_value, predicate_of
+from omnigraph.graph.read_set import RowsById, RowsByText, RowsMatching
 from omnigraph.graph.tables import key_of, ref_of
 from omnigraph.graph.validation import (
     FittedRows,
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
 
     from omnigraph.engine.budget import Budget
     from omnigraph.graph.arrays import Ids
+    from omnigraph.graph.read_set import Question
     from omnigraph.graph.rows import TableRef
     from omnigraph.graph.vector_filling import VectorFiller
     from omnigraph.graph.write_txn import WriteTxn
@@ -209,6 +211,7 @@ class MutationStaging:
             name: found[name] for name in found.column_names if name not in assigned
         }
         ids = [str(each) for each in found["id"].to_pylist()]
+        pending.note_read(found)
         before = {str(each) for each in pending.ids.to_pylist()}
         kept = {
             each: (pending.kept_blobs.get(each, frozenset()) if each in before else blobs)
@@ -235,7 +238,7 @@ class MutationStaging:
         """The rows that the predicate selects, with what is pending laid over them."""
         ref = ref_of(item)
         predicate = self._predicate(item, pred)
-        self._ask(item, pred)
+        self._ask(item, pred, predicate)
         readable = [name for name in item.arrow_schema.names if name not in item.blob_properties]
         reader = self.txn.store.scan_with_pending(
             self.txn.readable(ref),
@@ -256,15 +259,16 @@ class MutationStaging:
         value = ir.Lit(constant_value(pred.value, self.params), pred.value.type)
         return predicate_of(ir.Pred(pred.property, pred.op, value), _kind(item, pred.property))
 
-    def _ask(self, item: NodeType | EdgeType, pred: ir.Pred) -> None:
-        """Remember what the outcome depends on: one row by its key, or any row."""
+    def _ask(self, item: NodeType | EdgeType, pred: ir.Pred, predicate: Predicate) -> None:
+        """Remember what the outcome depends on: one row by its key, or those that match."""
         value = constant_value(pred.value, self.params)
         is_key = isinstance(item, NodeType) and item.key == (pred.property,)
         is_text = _kind(item, pred.property).is_text and isinstance(value, str)
         if is_key and is_text and pred.op is ir.FilterOp.EQ:
-            self.txn.read_set.ask_ids(ref_of(item), pa.array([str(value)], pa.string()))
+            asked: Question = RowsById(pa.array([str(value)], pa.string()))
         else:
-            self.txn.read_set.ask_values(ref_of(item))
+            asked = RowsMatching(predicate, self.txn.store)
+        self.txn.read_set.ask(ref_of(item), asked)
 
     def _delete(self, op: ir.Delete) -> None:
         self.is_strict = True
@@ -272,7 +276,7 @@ class MutationStaging:
         ref = ref_of(item)
         removed = self._removed.setdefault(ref, _Removed(item))
         predicate = self._predicate(item, op.pred)
-        self._ask(item, op.pred)
+        self._ask(item, op.pred, predicate)
         target: Predicate = predicate
         if removed.predicates:
             # Not `Not`: where an earlier predicate was unknown, the row was not hit.
@@ -302,7 +306,7 @@ class MutationStaging:
             return
         removed = self._removed.get(ref, _Removed(edge))
         for name in ends:
-            self.txn.read_set.ask_column(ref, name, ids)
+            self.txn.read_set.ask(ref, RowsByText(name, ids))
         hit = self._new_ids(ref, removed, Or(tuple(In(name, ids) for name in ends)))
         if len(hit):
             removed.ids.append(hit)
@@ -353,7 +357,7 @@ class MutationStaging:
         if len(groups) == 1:
             return first
         ids = pending.ids
-        self.txn.read_set.ask_ids(ref, ids)
+        self.txn.read_set.ask(ref, RowsById(ids))
         changed = len(store.existing_ids(self.txn.readable(ref), ids))
         later = [lambda after, each=each: stage(after, *each) for each in groups[1:]]
         counts = RowCounts(added=len(ids) - changed, changed=changed)
@@ -368,7 +372,11 @@ def _by_ref(entry: tuple[TableRef, object]) -> TableRef:
 
 
 def _delta(pending: PendingRows) -> TableDelta:
-    return TableDelta(rows=pending.fitted, strict_ids=pa.array(pending.strict_ids, pa.string()))
+    return TableDelta(
+        rows=pending.fitted,
+        strict_ids=pa.array(pending.strict_ids, pa.string()),
+        read=pending.read,
+    )
 
 
 def _kind(item: NodeType | EdgeType, name: str) -> PropType:

@@ -33,6 +33,7 @@ class PendingRows:
     """By id of a row that is in the table: the blobs that the write leaves as they are."""
     strict_ids: list[str] = field(default_factory=list)
     """Ids that must not be in the table yet."""
+    read_parts: list[pa.Table] = field(default_factory=list)
     most_rows: int = 0
     """Rows that were written, repeats included: never fewer than are pending."""
     most_bytes: int = 0
@@ -50,6 +51,16 @@ class PendingRows:
         ids = rows["id"].to_pylist()
         last = {each: at for at, each in enumerate(ids)}
         return rows if len(last) == len(ids) else rows.take(sorted(last.values()))
+
+    @property
+    def read(self) -> pa.Table | None:
+        """Committed rows that were read to be written anew, as they are in the table."""
+        return pa.concat_tables(self.read_parts) if self.read_parts else None
+
+    def note_read(self, rows: pa.Table) -> None:
+        """Rows were read with what is pending laid over them; they are to be written."""
+        committed = pc.invert(pc.is_in(rows["id"], value_set=self.ids))
+        self.read_parts.append(rows.filter(committed))
 
     @property
     def fitted(self) -> FittedRows:

@@ -23,6 +23,7 @@ from omnigraph.errors import (
 from omnigraph.failpoints import maybe_fail
 from omnigraph.graph.branch_names import parse_branch_name, refuse_main
 from omnigraph.graph.leases import SCHEMA_SCOPE, LeaseLost, branch_scope
+from omnigraph.graph.publisher import require_head
 from omnigraph.graph.rows import BranchRow, BranchState
 from omnigraph.graph.tables import bare_layout
 from omnigraph.ids import MAIN_BRANCH, MAIN_BRANCH_ID, BranchId, new_branch_id
@@ -31,11 +32,12 @@ from omnigraph.storage.handles import lance_branch
 from omnigraph.storage.signals import ObjectMissing, StorageSignal
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from omnigraph.graph.coordinator import GraphCoordinator
     from omnigraph.graph.leases import Lease
     from omnigraph.graph.line import ManifestLine
+    from omnigraph.ids import BranchName
 
 log = logging.getLogger(__name__)
 
@@ -70,10 +72,13 @@ class Branches:
 
     def list(self) -> list[Branch]:
         """Live branches, `main` first, then by name; one deleted meanwhile is left out."""
-        found = []
-        for each in self._graph.live_branch_ids():
-            with suppress(BranchNotFound):
-                found.append(self._describe(each))
+        names = self._graph.live_branch_ids()
+        rows = self._graph.lines.read(MAIN_BRANCH_ID).branches()
+        found = [self._describe_main()]
+        for branch_id, name in names.items():
+            if branch_id != MAIN_BRANCH_ID:
+                with suppress(BranchNotFound):
+                    found.append(self._describe(rows[name], names))
         return found
 
     def get(self, name: str) -> Branch:
@@ -82,7 +87,9 @@ class Branches:
         Raises:
             BranchNotFound: there is none of that name.
         """
-        return self._describe(self._graph.branch_id(name))
+        if name == MAIN_BRANCH:
+            return self._describe_main()
+        return self._describe(self._graph.lines.branch(name), self._graph.live_branch_ids())
 
     def create(self, name: str, from_: str, *, actor_id: str | None) -> Branch:
         """Create a branch at the head of another.
@@ -106,6 +113,7 @@ class Branches:
                 forked_at=source.head.commit_id,
                 created_at=graph.clock.now_us(),
                 actor_id=actor_id,
+                line_start=source.handle.version,
             )
             self._create_line(row, source)
             maybe_fail("branch_create.post_native")
@@ -114,27 +122,50 @@ class Branches:
             except (BranchExists, BranchNotFound):
                 self._reclaim(row.branch_id, {})
                 raise
-            return self._describe(row.branch_id)
+        graph.upkeep.after_publish(MAIN_BRANCH_ID)
+        return self._describe(row, graph.live_branch_ids())
 
-    def delete(self, name: str) -> None:
+    def delete(
+        self, name: str, *, if_commit: str | None = None, branch_id: str | None = None
+    ) -> None:
         """Delete a branch; it is gone when this returns, its storage soon after.
+
+        Args:
+            name: the branch.
+            if_commit: delete it only while this commit is its head. A write that lacked nothing but
+                its publish lands first, and counts.
+            branch_id: the branch that is meant, if known: a later one of that name is another.
 
         Raises:
             InvalidBranchName: the branch is `main`.
             BranchNotFound: there is none of that name.
             BranchHasDescendants: live branches were forked from it.
+            PreconditionFailed: its head is not `if_commit`.
+            RecoveryBlocked: with `if_commit`, a write of the branch cannot be settled.
         """
         refuse_main(name, "deleted")
         graph = self._graph
         row = graph.lines.branch(name)
+        if branch_id not in (None, row.branch_id):
+            raise _gone(name)
+
+        def judge(line: ManifestLine) -> None:
+            self._require_deletable(row, line)
+            require_head(if_commit, graph.lines.read(row.branch_id))
+
         # The schema lease keeps a branch from being forked off this one meanwhile; the branch's own
         # keeps a write from standing between its phases.
         with self._holding(SCHEMA_SCOPE, branch_scope(row.branch_id)) as leases:
+            if if_commit is not None:
+                graph.recovery.heal(row.branch_id, leases[-1])
             owned = self._owned_tables(row.branch_id)
-            self._write(row.deleted(), lambda line: self._require_deletable(row, line), leases)
+            self._write(row.deleted(), judge, leases)
+            if if_commit is not None:
+                self._require_undisturbed(row, leases[-1])
             maybe_fail("branch_delete.post_publish_pre_reclaim")
             self._settle_sidecars(row.branch_id, leases[-1])
         self._reclaim(row.branch_id, owned)
+        graph.upkeep.after_publish(MAIN_BRANCH_ID)
 
     @contextmanager
     def _holding(self, *scopes: str) -> Iterator[Sequence[Lease]]:
@@ -166,7 +197,9 @@ class Branches:
         line = graph.lines.read(MAIN_BRANCH_ID)
         for attempt in range(MAX_PUBLISH_ROUNDS):
             if line.branches().get(row.name) == row:
-                return  # An acknowledgement was lost.
+                # An acknowledgement was lost, or the row is there and not yet durable.
+                graph.publisher.renew(line)
+                return
             judge(line)
             for lease in leases:
                 lease.check()
@@ -177,13 +210,15 @@ class Branches:
                 line = graph.lines.read_again(MAIN_BRANCH_ID)
                 continue
             return
-        if line.branches().get(row.name) != row:
-            raise StorageUnavailable(
-                f"the branch {row.name!r} lost {MAX_PUBLISH_ROUNDS} rounds against other writers;"
-                " try again",
-                operation="merge",
-                target=row.name,
-            )
+        if line.branches().get(row.name) == row:
+            graph.publisher.renew(line)
+            return
+        raise StorageUnavailable(
+            f"the branch {row.name!r} lost {MAX_PUBLISH_ROUNDS} rounds against other writers;"
+            " try again",
+            operation="merge",
+            target=row.name,
+        )
 
     def _require_absent(self, name: str, line: ManifestLine) -> None:
         found = line.branches().get(name)
@@ -204,11 +239,28 @@ class Branches:
                 branch=row.parent_branch_id,
             )
 
+    def _require_undisturbed(self, row: BranchRow, lease: Lease) -> None:
+        """Take a conditional deletion back when somebody may have written beside it.
+
+        The head lies on the line of the branch and the row on the main line, so no one merge
+        compares both: only the lease, held from the comparison until after the merge, joins them.
+        """
+
+        def judge(line: ManifestLine) -> None:
+            if line.branches().get(row.name) != row.deleted():
+                raise _gone(row.name)
+
+        try:
+            lease.check()
+        except LeaseLost:
+            self._write(row, judge, ())
+            raise
+
     def _require_deletable(self, row: BranchRow, line: ManifestLine) -> None:
         rows = line.branches()
         found = rows.get(row.name)
         if found is None or found != row:
-            raise BranchNotFound(f"the branch {row.name!r} is gone already", branch=row.name)
+            raise _gone(row.name)
         children = sorted(
             each.name
             for each in rows.values()
@@ -249,29 +301,46 @@ class Branches:
             pin.table_key: (ref, pin.location) for ref, pin in pins.items() if pin.branch == own
         }
 
-    def _describe(self, branch_id: BranchId) -> Branch:
-        graph = self._graph
-        line = graph.lines.read(branch_id)
-        if branch_id == MAIN_BRANCH_ID:
-            return Branch(
-                name=MAIN_BRANCH,
-                branch_id=branch_id,
-                parent=None,
-                forked_at=None,
-                head=line.head.commit_id,
-                created_at=None,
-                actor_id=None,
-                tables_owned=tuple(sorted(pin.table_key for pin in line.pins.values())),
-            )
-        row = graph.lines.branch(graph.branch_name(branch_id))
-        names = graph.live_branch_ids()
+    def _describe_main(self) -> Branch:
+        line = self._graph.lines.read(MAIN_BRANCH_ID)
+        return Branch(
+            name=MAIN_BRANCH,
+            branch_id=MAIN_BRANCH_ID,
+            parent=None,
+            forked_at=None,
+            head=line.head.commit_id,
+            created_at=None,
+            actor_id=None,
+            tables_owned=tuple(sorted(pin.table_key for pin in line.pins.values())),
+        )
+
+    def _describe(self, row: BranchRow, names: Mapping[BranchId, BranchName]) -> Branch:
+        """A branch with its head; one that nobody has written to stands where it was forked."""
+        head = row.forked_at
+        owned: tuple[str, ...] = ()
+        if not self._is_untouched(row):
+            head = self._graph.lines.read(row.branch_id).head.commit_id
+            owned = tuple(sorted(self._owned_tables(row.branch_id)))
         return Branch(
             name=row.name,
-            branch_id=branch_id,
+            branch_id=row.branch_id,
             parent=names.get(row.parent_branch_id),
             forked_at=row.forked_at,
-            head=line.head.commit_id,
+            head=head,
             created_at=row.created_at,
             actor_id=row.actor_id,
-            tables_owned=tuple(sorted(self._owned_tables(branch_id))),
+            tables_owned=owned,
         )
+
+    def _is_untouched(self, row: BranchRow) -> bool:
+        """Whether the line still is as it was made, which is told without opening it."""
+        if row.line_start is None:
+            return False
+        try:
+            return not self._graph.storage.manifest.is_moved(row.branch_id, row.line_start)
+        except ObjectMissing as gone:
+            raise BranchNotFound(f"the branch {row.name!r} is gone", branch=row.name) from gone
+
+
+def _gone(name: str) -> BranchNotFound:
+    return BranchNotFound(f"the branch {name!r} is gone already", branch=name)

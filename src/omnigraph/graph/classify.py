@@ -11,8 +11,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from omnigraph.storage.handles import CREATION
+
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
     from omnigraph.graph.sidecars import SidecarTable
     from omnigraph.storage.handles import VersionTrace
@@ -35,7 +37,10 @@ class TableFacts:
 
     table: SidecarTable
     pin: int | None
-    """P; `None` if the table has no pin on the line, or its pinned version cannot be opened."""
+    """P; `None` if the table has no pin on the line, or its pinned version cannot be opened.
+
+    No line pins a table that the write itself created: its own first version stands for it.
+    """
 
     head: int | None
     """H; `None` if the Lance line is gone."""
@@ -76,6 +81,22 @@ def _class_of(facts: TableFacts) -> TableClass:
     return TableClass.UNEXPECTED_MULTISTEP
 
 
-def foreign_versions(judged: Judged, settled: Collection[str]) -> list[VersionTrace]:
-    """Versions above the pin that no settled or pending operation of ours made."""
-    return [trace for trace in judged.facts.traces if trace.operation_id not in settled]
+def has_landed(judged: Judged) -> bool:
+    """Whether everything that was planned for a table is there, and nothing else."""
+    table = judged.facts.table
+    if table.created and not table.links:
+        return judged.table_class is TableClass.NO_MOVEMENT
+    return judged.table_class is TableClass.ROLLED_PAST_EXPECTED
+
+
+def foreign_versions(
+    traces: Iterable[VersionTrace], settled: Collection[str]
+) -> list[VersionTrace]:
+    """Versions above a pin that no settled or pending operation of ours made.
+
+    The creation of a table above a pin is ours too: an init that was taken for dead, cleared, and
+    woke up when another one had made the table anew.
+    """
+    return [
+        trace for trace in traces if trace.operation_id not in settled and trace.kind != CREATION
+    ]

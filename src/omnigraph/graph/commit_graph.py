@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import heapq
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final
 
 from omnigraph.errors import InvalidArgument
+from omnigraph.graph.line import COMMITS_PER_READ
 from omnigraph.graph.recovery import RECOVERY_ACTOR, Outcome
+from omnigraph.graph.rows import job_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from omnigraph.graph.line import ManifestLine
     from omnigraph.graph.rows import CommitRow
+
+_FIRST_READ: Final = 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,7 +93,7 @@ class CommitFilter:
 
 def _operations(commit: Commit) -> tuple[object, ...]:
     """The operation of a commit, and that of the job which it belongs to, told when it began."""
-    return commit.operation_id, commit.stats.get("load", {}).get("job")
+    return commit.operation_id, job_of(commit.stats)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,32 +116,43 @@ class CommitPage:
 
 
 class CommitGraph:
-    """The commits that one version of a line knows."""
+    """The commits that one version of a line knows, read as far as somebody looks."""
 
     def __init__(self, line: ManifestLine) -> None:
         self._line = line
-        self._rows: dict[str, CommitRow] = {row.commit_id: row for row in line.commits()}
-        self._recovered = {
-            row.graph_commit_id
-            for row in line.recoveries()
-            if row.recovery_kind == Outcome.ROLLED_FORWARD
-        }
 
     def walk(self, head: str) -> Iterator[Commit]:
-        """Everything reachable from a commit, children before parents, ties by id descending."""
-        reachable = self._reachable(head)
-        waiting = dict.fromkeys(reachable, 0)
-        for commit_id in reachable:
-            for parent in self._parents(commit_id):
-                waiting[parent] += 1
-        ready = [_Descending(head)]
-        while ready:
-            row = self._rows[heapq.heappop(ready).text]
+        """Everything reachable from a commit, children before parents, ties by id descending.
+
+        Down to the newest merge there is one chain, which is read by and by; what a merge joined
+        is sorted, for which all commits of the line are needed.
+        """
+        start = self._line.commit(head)
+        upto = -1 if start is None or start.copied_from is not None else start.seq
+        wanted: str | None = head
+        for row in self._chain(upto):
+            if row.commit_id != wanted or row.merged_parent is not None:
+                break
             yield commit_of(row, recovered=row.commit_id in self._recovered)
-            for parent in self._parents(row.commit_id):
-                waiting[parent] -= 1
-                if not waiting[parent]:
-                    heapq.heappush(ready, _Descending(parent))
+            wanted = row.parent
+        if wanted is not None:
+            yield from _Reachable(self._line, self._recovered).walk(wanted)
+
+    def _chain(self, upto: int) -> Iterator[CommitRow]:
+        """The line's own commits from a number down, each the parent of the one before."""
+        count = _FIRST_READ
+        while upto >= 0:
+            yield from self._line.commits_between(upto - count, upto)
+            upto -= count
+            count = min(count * 4, COMMITS_PER_READ)
+
+    @cached_property
+    def _recovered(self) -> frozenset[str | None]:
+        return frozenset(
+            row.graph_commit_id
+            for row in self._line.recoveries()
+            if row.recovery_kind == Outcome.ROLLED_FORWARD
+        )
 
     def page(self, wanted: CommitFilter, *, limit: int, cursor: str | None) -> CommitPage:
         """Up to `limit` commits after the cursor.
@@ -170,9 +186,35 @@ class CommitGraph:
         if cursor is None:
             return self._line.head.commit_id, None
         head, dot, after = cursor.partition(".")
-        if not dot or head not in self._rows or after not in self._rows:
+        if not dot or not all(self._line.commit(each) for each in (head, after)):
             raise _bad_cursor(cursor)
         return head, after
+
+
+class _Reachable:
+    """The commits that are reachable from one, in order, with all commits of the line at hand."""
+
+    def __init__(self, line: ManifestLine, recovered: frozenset[str | None]) -> None:
+        self._rows: dict[str, CommitRow] = {row.commit_id: row for row in line.commits()}
+        self._recovered = recovered
+
+    def walk(self, head: str) -> Iterator[Commit]:
+        """The commits, children before parents, ties by id descending."""
+        if head not in self._rows:
+            return  # A merge copies a bounded number of commits, and this one is older.
+        reachable = self._reachable(head)
+        waiting = dict.fromkeys(reachable, 0)
+        for commit_id in reachable:
+            for parent in self._parents(commit_id):
+                waiting[parent] += 1
+        ready = [_Descending(head)]
+        while ready:
+            row = self._rows[heapq.heappop(ready).text]
+            yield commit_of(row, recovered=row.commit_id in self._recovered)
+            for parent in self._parents(row.commit_id):
+                waiting[parent] -= 1
+                if not waiting[parent]:
+                    heapq.heappush(ready, _Descending(parent))
 
     def _reachable(self, head: str) -> set[str]:
         found: set[str] = set()

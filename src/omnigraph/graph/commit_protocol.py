@@ -1,8 +1,9 @@
 """The commit protocol: one way for every writer from prepared files to a visible commit.
 
-Prepare and stage without a lock; then, under the branch's lease: heal, arbitrate, arm (A), move the
-tables (B), publish (C), disarm (D). From A on the write runs to its end: what fails is settled by
-recovery on the spot, and the answer says what became of it.
+Settle what a dead writer left on the branch, prepare and stage without a lock; then, under the
+branch's lease: heal, arbitrate, arm (A), move the tables (B), publish (C), disarm (D). From A on
+the write runs to its end: what fails is settled by recovery on the spot, and the answer says what
+became of it.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from omnigraph.errors import (
+    BranchBusy,
     BranchNotFound,
     ConflictError,
     DriftNeedsRepair,
@@ -24,6 +26,7 @@ from omnigraph.errors import (
     ResourceLimit,
 )
 from omnigraph.failpoints import maybe_fail
+from omnigraph.graph.classify import foreign_versions
 from omnigraph.graph.forks import fork_table, own_line
 from omnigraph.graph.intent import Intent, ParentRule, SidecarKind
 from omnigraph.graph.leases import LeaseLost, branch_scope
@@ -38,7 +41,7 @@ from omnigraph.ids import (
 )
 from omnigraph.limits import MAX_LINKS_PER_TABLE, MAX_OPERATION_TABLES, MAX_REPREPARE_ATTEMPTS
 from omnigraph.storage.handles import Pin, lance_branch
-from omnigraph.storage.signals import CommitRefused, Interleaved, StorageSignal
+from omnigraph.storage.signals import CommitRefused, Interleaved, NotDurable, StorageSignal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -103,10 +106,10 @@ class CommitProtocol:
         Raises:
             BranchNotFound: there is no such branch.
         """
+        return self._captured(request, self._branch_id(request), authored_at)
+
+    def _captured(self, request: WriteRequest, branch_id: BranchId, authored_at: int) -> WriteTxn:
         graph = self._graph
-        branch_id = graph.branch_id(request.branch)
-        if request.branch_id not in (None, branch_id):
-            raise _deleted(request.branch)
         line = graph.lines.read(branch_id)
         return WriteTxn(
             request=request,
@@ -121,12 +124,39 @@ class CommitProtocol:
             fork=self._writable,
         )
 
+    def _branch_id(self, request: WriteRequest) -> BranchId:
+        branch_id = self._graph.branch_id(request.branch)
+        if request.branch_id not in (None, branch_id):
+            raise _deleted(request.branch)
+        return branch_id
+
+    def _heal_first(self, branch_id: BranchId) -> None:
+        """Settle what dead writers left, so that the write is prepared on what it will find.
+
+        Nobody is waited for: beside a live writer a sidecar is no trouble but the ordinary state of
+        a busy branch, and a write prepared before it lands is judged by arbitration. A holder is
+        dead when it is known to be gone, or was seen to stand still for its time to live.
+
+        Raises:
+            RecoveryBlocked, StorageVersionTooNew: the branch cannot be written to.
+        """
+        graph = self._graph
+        if not graph.sidecars.of(branch_id):
+            return
+        try:
+            with graph.leases.holding(branch_scope(branch_id), wait_ms=0) as lease:
+                graph.recovery.heal(branch_id, lease)
+        except (BranchBusy, LeaseLost) as busy:
+            log.info("recovery left to others", extra={"branch_id": branch_id, "why": str(busy)})
+
     def _attempt(
         self, request: WriteRequest, prepare: Prepare, authored_at: int
     ) -> CommitRow | None:
         kind = request.kind
-        txn = self.capture(request, authored_at)
-        repeated = _first_receipt(request, txn.line)
+        branch_id = self._branch_id(request)
+        self._heal_first(branch_id)
+        txn = self._captured(request, branch_id, authored_at)
+        repeated = self._first_receipt(request, txn.line)
         if repeated is not None:
             return repeated
         # Only now: the first send of the same request may have moved the head itself.
@@ -145,20 +175,13 @@ class CommitProtocol:
                 commit = self._under_lease(txn, prepared, lease)
             except LeaseLost as lost:
                 raise Stale(_changed("graph_head", str(lost))) from lost
-        self._compact(txn.branch_id)
+        self._graph.upkeep.after_publish(txn.branch_id)
         return commit
-
-    def _compact(self, branch_id: BranchId) -> None:
-        """Keep the line short. The write has landed: a failure here is nobody's business."""
-        try:
-            self._graph.publisher.compact_if_long(self._graph.lines.read(branch_id))
-        except (OmnigraphError, StorageSignal) as error:
-            log.info("line not compacted", extra={"branch_id": branch_id, "cause": str(error)})
 
     def _under_lease(self, txn: WriteTxn, prepared: PreparedWrite, lease: Lease) -> CommitRow:
         self._graph.recovery.heal(txn.branch_id, lease)
         line = self._line_now(txn)
-        repeated = _first_receipt(txn.request, line)
+        repeated = self._first_receipt(txn.request, line, absent_at=txn.line.handle.version)
         if repeated is not None:
             return repeated
         require_head(txn.request.if_commit, line)
@@ -177,7 +200,7 @@ class CommitProtocol:
             line,
             rollback_commit_id=txn.rollback_commit_id,
         )
-        return self._commit(sidecar, moving, prepared, lease)
+        return self._commit(sidecar, moving, prepared, lease, armed_at=line.handle.version)
 
     def _line_now(self, txn: WriteTxn) -> ManifestLine:
         """The line as it is now, if the branch is still the one that was captured."""
@@ -261,13 +284,14 @@ class CommitProtocol:
         if head == pin.version:
             return
         traces = self._graph.tables.traces(layout, pin.branch, above=pin.version, upto=head)
-        settled = line.operations
-        unknown = [each.version for each in traces if each.operation_id not in settled]
+        settled = line.settled({each.operation_id for each in traces if each.operation_id})
+        unknown = foreign_versions(traces, settled)
         if unknown or head < pin.version:
             lease.check()  # Versions of whoever took over are no drift.
             raise DriftNeedsRepair(
                 f"{layout.table_key} is pinned at version {pin.version} and its newest is {head},"
-                " which no operation of this graph explains; run `omnigraph repair`",
+                " which no operation of this graph explains; reads go on. Undo the change from"
+                " outside, restore the graph from a copy, or export it and load it into a new one",
                 table=layout.table_key,
                 pin=pin.version,
                 head=head,
@@ -326,6 +350,8 @@ class CommitProtocol:
         moving: Sequence[StagedWrite],
         prepared: PreparedWrite,
         lease: Lease,
+        *,
+        armed_at: int,
     ) -> CommitRow:
         kind = sidecar.kind
         self._arm(sidecar, lease)
@@ -335,7 +361,10 @@ class CommitProtocol:
             maybe_fail(f"{kind}.post_phase_b_pre_manifest_commit")
             lease.check()
             branch_id = BranchId(sidecar.branch_id)
-            commit = self._graph.publisher.publish(branch_id, sidecar.intent).commit
+            published = self._graph.publisher.publish(branch_id, sidecar.intent, armed_at=armed_at)
+            commit = published.commit
+        except NotDurable as error:
+            raise _undurable(sidecar, error) from error
         except Exception as error:  # noqa: BLE001 - whatever failed, heads may have moved
             commit = self._settled(sidecar, lease, error, prepared)
         maybe_fail(f"{kind}.post_phase_c_pre_phase_d")
@@ -367,7 +396,7 @@ class CommitProtocol:
     def _disarm(self, sidecar: Sidecar) -> None:
         """Phase D. The write has landed: a failure is only untidy."""
         try:
-            self._graph.sidecars.disarm(sidecar.operation_id)
+            self._graph.sidecars.disarm(sidecar)
         except (OmnigraphError, StorageSignal) as error:
             log.warning(
                 "sidecar not removed",
@@ -390,14 +419,43 @@ class CommitProtocol:
     def _found_on_line(self, sidecar: Sidecar, error: Exception, second: Exception) -> CommitRow:
         try:
             line = self._graph.lines.read_again(BranchId(sidecar.branch_id))
+            ended = self._graph.publisher.ended(line, sidecar.intent)
         except (OmnigraphError, StorageSignal):
             raise _unknown(sidecar, error, second) from error
-        commit = line.commit(sidecar.intent.commit_id)
-        if commit is not None:
-            return commit
-        if line.recovery(sidecar.operation_id) is not None:
+        if ended is None:
+            raise _unknown(sidecar, error, second) from error
+        if ended.commit is None:
             raise fenced(sidecar.operation_id) from error
-        raise _unknown(sidecar, error, second) from error
+        return ended.commit
+
+    def _first_receipt(
+        self, request: WriteRequest, line: ManifestLine, *, absent_at: int | None = None
+    ) -> CommitRow | None:
+        """The commit of an earlier send, or of another process for the same job; durable.
+
+        Raises:
+            IdempotencyKeyReused: the key belongs to another request.
+            StorageUnavailable: it is there, and could not be made durable.
+        """
+        if request.job is not None:
+            done = line.commit_of_job(request.job, absent_at=absent_at)
+            if done is not None:
+                self._graph.publisher.renew(line)
+                return done
+        if request.idempotency_key is None:
+            return None
+        found = line.commit_of_key(request.idempotency_key, request.branch)
+        if found is None:
+            return None
+        if found.request_digest == request.request_digest:
+            self._graph.publisher.renew(line)
+            return found
+        raise IdempotencyKeyReused(
+            f"the idempotency key {request.idempotency_key!r} belongs to another request (commit"
+            f" {found.commit_id}); use a new key for a new request",
+            idempotency_key=request.idempotency_key,
+            graph_commit_id=found.commit_id,
+        )
 
     def _writable(self, txn: WriteTxn, ref: TableRef) -> TableHandle:
         """The table on the branch's own line, free of settings by which Lance deletes versions.
@@ -406,10 +464,11 @@ class CommitProtocol:
         else is written, because every commit of a table that has them deletes what is pinned.
         """
         handle = self._own_line(txn, ref)
-        if txn.request.kind is SidecarKind.REPAIR or not txn.store.deletes_old_versions(handle):
+        is_removing = txn.request.kind is SidecarKind.TABLE_SETTINGS
+        if is_removing or not txn.store.deletes_old_versions(handle):
             return handle
         request = WriteRequest(
-            kind=SidecarKind.REPAIR,
+            kind=SidecarKind.TABLE_SETTINGS,
             branch=txn.request.branch,
             branch_id=txn.branch_id,
             actor_id=txn.request.actor_id,
@@ -442,25 +501,6 @@ class CommitProtocol:
                 return fork_table(txn.store, layout, pinned, txn.branch_id, lease)
             except LeaseLost as lost:
                 raise Stale(_changed("graph_head", str(lost))) from lost
-
-
-def _first_receipt(request: WriteRequest, line: ManifestLine) -> CommitRow | None:
-    """The commit of an earlier send of the same request.
-
-    Raises:
-        IdempotencyKeyReused: the key belongs to another request.
-    """
-    if request.idempotency_key is None:
-        return None
-    found = line.commit_of_key(request.idempotency_key, request.branch)
-    if found is None or found.request_digest == request.request_digest:
-        return found
-    raise IdempotencyKeyReused(
-        f"the idempotency key {request.idempotency_key!r} belongs to another request (commit"
-        f" {found.commit_id}); use a new key for a new request",
-        idempotency_key=request.idempotency_key,
-        graph_commit_id=found.commit_id,
-    )
 
 
 def _require_size(prepared: PreparedWrite) -> None:
@@ -514,5 +554,15 @@ def _unknown(sidecar: Sidecar, error: Exception, second: Exception) -> RecoveryR
         f"operation {sidecar.operation_id} failed after it began to move tables ({error}), and its"
         f" recovery failed too ({second}); the next write settles it: look for the operation in the"
         " history before you send it again",
+        operation_id=sidecar.operation_id,
+    )
+
+
+def _undurable(sidecar: Sidecar, error: NotDurable) -> RecoveryRequired:
+    return RecoveryRequired(
+        f"operation {sidecar.operation_id} is visible, but the disk did not make it durable"
+        f" ({error}); its sidecar stays, so the next write to the branch, or the next open, makes"
+        " it durable or brings it back after a power cut: look for the operation in the history"
+        " before you send it again",
         operation_id=sidecar.operation_id,
     )

@@ -16,8 +16,8 @@ from omnigraph.errors import (
     GraphNotFound,
     InvalidArgument,
     ManifestCorrupt,
+    OmnigraphError,
     ReadOnlyGraph,
-    RecoveryBlocked,
     StorageInternalError,
     StorageUnavailable,
 )
@@ -25,14 +25,11 @@ from omnigraph.graph.commit_protocol import CommitProtocol
 from omnigraph.graph.init_claim import find_claim, release_stale_claim
 from omnigraph.graph.leases import SCHEMA_SCOPE, LeaseLost, Leases, branch_scope
 from omnigraph.graph.line import ManifestCoordinator
+from omnigraph.graph.line_upkeep import WIDTH, WIDTH_ON_OBJECT_STORES, LineUpkeep
 from omnigraph.graph.migrations import MIGRATIONS, migrate_on_open, oldest_migratable
 from omnigraph.graph.pause import Pauses
 from omnigraph.graph.process_identity import this_process
-from omnigraph.graph.publisher import (
-    COMPACT_ABOVE_FRAGMENTS,
-    COMPACT_ABOVE_ON_OBJECT_STORES,
-    ManifestBatchPublisher,
-)
+from omnigraph.graph.publisher import ManifestBatchPublisher
 from omnigraph.graph.recovery import Recovery
 from omnigraph.graph.rows import BranchState
 from omnigraph.graph.schemas import Schemas
@@ -110,16 +107,16 @@ class GraphCoordinator:
             process,
             linger_ms=settings.lease_linger_ms if keeps_leases else 0,
         )
-        self.lines = ManifestCoordinator(storage.manifest, self._check_stamp)
-        self.publisher = ManifestBatchPublisher(
+        self.lines = ManifestCoordinator(
+            storage.manifest, self._check_stamp, may_mend=mode is OpenMode.READ_WRITE
+        )
+        self.publisher = ManifestBatchPublisher(storage.manifest, self.lines, self.pauses)
+        self.upkeep = LineUpkeep(
             storage.manifest,
             self.lines,
-            self.pauses,
-            compact_above=(
-                COMPACT_ABOVE_FRAGMENTS
-                if storage.location.is_local
-                else COMPACT_ABOVE_ON_OBJECT_STORES
-            ),
+            self.leases,
+            clock,
+            width=WIDTH if storage.location.is_local else WIDTH_ON_OBJECT_STORES,
         )
         self.recovery = Recovery(
             sidecars=self.sidecars,
@@ -174,6 +171,7 @@ class GraphCoordinator:
 
     def close(self) -> None:
         """Release leases; safe twice."""
+        self.upkeep.close()
         self.leases.close()
 
     def _mended_stamp(self) -> Stamp:
@@ -199,6 +197,8 @@ class GraphCoordinator:
                 " a copy",
                 location=str(self.storage.location),
             ) from error
+        if self.storage.manifest.is_fence(handle):
+            raise self._not_a_graph()
         return self._check_stamp(handle)
 
     def _not_a_graph(self) -> GraphNotFound:
@@ -235,11 +235,15 @@ class GraphCoordinator:
         self.sidecars.remove_torn()
         for sidecar in self.sidecars.list():
             for table in sidecar.tables:
-                self.tables.remove_torn(bare_layout(table.ref, table.table_key, table.location))
+                layout = bare_layout(table.ref, table.table_key, table.location)
+                self.tables.remove_torn(layout, table.branch)
 
     def _sweep(self, *, wait_ms: int, may_restore: bool) -> None:
-        """Settle sidecars of every branch whose lease can be had; what is blocked stays."""
-        for branch_id in dict.fromkeys(each.branch_id for each in self.sidecars.list()):
+        """Settle sidecars of every branch whose lease can be had; what is blocked stays.
+
+        A branch that cannot be settled is refused when it is written to, and hinders no other.
+        """
+        for branch_id in self.sidecars.branches():
             try:
                 with self.leases.holding(
                     branch_scope(BranchId(branch_id)), wait_ms=wait_ms
@@ -249,7 +253,7 @@ class GraphCoordinator:
                 log.info(
                     "recovery left to others", extra={"branch_id": branch_id, "why": str(busy)}
                 )
-            except (RecoveryBlocked, BranchNotFound, StorageSignal) as blocked:
+            except (OmnigraphError, StorageSignal) as blocked:
                 log.warning("recovery blocked", extra={"branch_id": branch_id, "why": str(blocked)})
 
     def live_branch_ids(self) -> dict[BranchId, BranchName]:

@@ -2,15 +2,15 @@
 
 An address is allowed when it lies below one of the bases that the graph was opened with, by whole
 segments of its path; none is by default. What could be read in two ways is refused, not cleaned:
-steps upwards, however they are written, credentials, queries and fragments. An address is probed
-and kept; its bytes are never read.
+steps upwards, however they are written, credentials, queries and fragments. So is a file that links
+lead out of its base, when it is looked at. An address is probed and kept; its bytes are never read.
 """
 
 from __future__ import annotations
 
 import re
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, assert_never
 from urllib.parse import unquote
 
@@ -23,7 +23,7 @@ from omnigraph.errors import (
 )
 from omnigraph.settings import StorageSettings, load_process_settings
 from omnigraph.storage.external_objects import ExternalObjects
-from omnigraph.storage.signals import ObjectMissing
+from omnigraph.storage.signals import LeadsOut, ObjectMissing
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -45,6 +45,11 @@ class ExternalAddress:
     """The bucket; empty for a file."""
     segments: tuple[str, ...]
     """The path, decoded."""
+
+    @property
+    def path(self) -> str:
+        """The path of a file, or the key of an object."""
+        return ("/" if self.scheme == "file" else "") + "/".join(self.segments)
 
     def holds(self, other: ExternalAddress) -> bool:
         """Whether the other one is this or lies below it."""
@@ -80,14 +85,7 @@ class ExternalBlobs:
         """
         reason = self._why_denied(uri)
         if reason is not None:
-            raise ExternalBlobDenied(
-                f"{type_name}.{name}: the address {shown_address(uri)!r} is refused: {reason}; give"
-                " one below a base of external_blobs, or `base64:` and the bytes",
-                type=type_name,
-                property=name,
-                uri=shown_address(uri),
-                reason=reason,
-            )
+            raise _denied(uri, reason, type=type_name, property=name)
 
     def _why_denied(self, uri: str) -> str | None:
         if not self.bases:
@@ -98,14 +96,19 @@ class ExternalBlobs:
             return str(error)
         if not address.segments:
             return "it names a whole bucket"
-        is_below = any(base.holds(address) for base in self.bases)
-        return None if is_below else "it lies outside the allowed bases of the graph"
+        if self._base_of(address) is None:
+            return "it lies outside the allowed bases of the graph"
+        return None
+
+    def _base_of(self, address: ExternalAddress) -> ExternalAddress | None:
+        return next((base for base in self.bases if base.holds(address)), None)
 
     def probe(self, uris: Sequence[str]) -> None:
         """Make sure that each address, all of them allowed, names something that can be seen.
 
         Raises:
             ExternalBlobSource: the first that does not.
+            ExternalBlobDenied: links lead out of the base of one.
         """
         for uri, reason in self.unseen(uris).items():
             raise _unseen(uri, reason)
@@ -115,6 +118,7 @@ class ExternalBlobs:
 
         Raises:
             ExternalBlobSource: a store does not answer, which says nothing about the address.
+            ExternalBlobDenied: links lead out of the base of one.
         """
         with ThreadPoolExecutor(min(PROBES_AT_ONCE, max(len(uris), 1))) as pool:
             reasons = dict(zip(uris, pool.map(self._why_unseen, uris), strict=True))
@@ -125,6 +129,8 @@ class ExternalBlobs:
             self._look(_parsed(uri))
         except ObjectMissing:
             return "there is no such object"
+        except LeadsOut as error:
+            raise _denied(uri, "a link on its way leads out of its base") from error
         except StorageDenied:
             # So a store answers for what is not there, too, where nobody may list.
             return "the store refuses the credentials"
@@ -135,9 +141,10 @@ class ExternalBlobs:
     def _look(self, address: ExternalAddress) -> int:
         match address.scheme:
             case "file":
-                return self.objects.file_size("/" + "/".join(address.segments))
+                base = self._base_of(address) or address
+                return self.objects.file_size(address.path, inside=base.path)
             case "s3":
-                return self.objects.object_size(address.host, "/".join(address.segments))
+                return self.objects.object_size(address.host, address.path)
             case _:
                 assert_never(address.scheme)
 
@@ -146,24 +153,58 @@ def allow_external_blobs(bases: Sequence[str], settings: StorageSettings) -> Ext
     """The addresses below these bases.
 
     Raises:
-        InvalidArgument: a base is no address of a folder, a bucket, or a part of one.
+        InvalidArgument: a base is no address of a folder, a bucket, or a part of one; there is no
+            such folder; or one base lies in another, so that nobody could say which one counts.
     """
     if isinstance(bases, str) or not all(isinstance(each, str) for each in bases):
         raise InvalidArgument(
             "external_blobs is a list of addresses, as in ['s3://assets/images']",
             argument="external_blobs",
         )
-    found: dict[ExternalAddress, None] = {}
+    objects = ExternalObjects(settings)
+    found: list[ExternalAddress] = []
+    real: dict[ExternalAddress, str] = {}
     for each in bases:
         try:
-            found[_parsed(each.removesuffix("/"))] = None
+            found.append(_parsed(each.removesuffix("/")))
+            place = _real_place(found[-1], objects)
         except _NoAddress as error:
-            raise InvalidArgument(
-                f"{shown_address(each)} cannot be a base of external blobs: {error}",
-                argument="external_blobs",
-                base=shown_address(each),
+            raise _no_base(each, str(error)) from error
+        except ObjectMissing as error:
+            raise _no_base(
+                each, "there is no such folder; create it before, or correct the address"
             ) from error
-    return ExternalBlobs(tuple(found), ExternalObjects(settings))
+        for other, given in real.items():
+            if other.holds(place) or place.holds(other):
+                raise _overlap(each, given)
+        real[place] = each
+    return ExternalBlobs(tuple(found), objects)
+
+
+def _real_place(base: ExternalAddress, objects: ExternalObjects) -> ExternalAddress:
+    """Where a base lies once links are followed; a bucket is not asked, it may not be allowed."""
+    if base.scheme != "file":
+        return base
+    return replace(base, segments=objects.real_path(base.path).parts[1:])
+
+
+def _no_base(base: str, reason: str) -> InvalidArgument:
+    return InvalidArgument(
+        f"{shown_address(base)} cannot be a base of external blobs: {reason}",
+        argument="external_blobs",
+        base=shown_address(base),
+    )
+
+
+def _overlap(base: str, other: str) -> InvalidArgument:
+    first, second = sorted([shown_address(base), shown_address(other)], key=len)
+    return InvalidArgument(
+        f"the bases {first} and {second} of external blobs are one place, or one lies in the other;"
+        " give only the one that holds all you mean",
+        argument="external_blobs",
+        base=shown_address(base),
+        other=shown_address(other),
+    )
 
 
 DENY_ALL: Final = ExternalBlobs((), ExternalObjects(StorageSettings()))
@@ -217,6 +258,17 @@ def _segment(written: str) -> str:
     if inner in (".", "..") or "/" in decoded or "\\" in inner or not decoded.isprintable():
         raise _NoAddress(f"its path has the part {written!r}")
     return decoded
+
+
+def _denied(uri: str, reason: str, **place: str) -> ExternalBlobDenied:
+    where = f"{place['type']}.{place['property']}: " if place else ""
+    return ExternalBlobDenied(
+        f"{where}the address {shown_address(uri)!r} is refused: {reason}; give one below a base of"
+        " external_blobs, or `base64:` and the bytes",
+        **place,
+        uri=shown_address(uri),
+        reason=reason,
+    )
 
 
 def _unseen(uri: str, reason: str) -> ExternalBlobSource:

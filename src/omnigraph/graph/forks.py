@@ -40,7 +40,7 @@ def fork_table(
         DriftNeedsRepair: the line exists and something moved it.
         LeaseLost: whoever took over may have published the line; it was left as it is.
     """
-    store.remove_torn(layout)
+    store.remove_torn(layout, lance_branch(branch_id))
     if not _is_usable(store, layout, pinned, branch_id, lease):
         maybe_fail("fork.pre_reclaim")
         lease.check()
@@ -84,8 +84,8 @@ def _drift(
     layout: TableLayout, pinned: PinRow, branch_id: BranchId, head: int | None
 ) -> DriftNeedsRepair:
     return DriftNeedsRepair(
-        f"{layout.table_key} has versions on branch {branch_id} that no commit names; run"
-        " `omnigraph repair`",
+        f"{layout.table_key} has versions on branch {branch_id} that no commit names; reads go on."
+        " Undo the change from outside, or create the branch anew",
         table=layout.table_key,
         pin=pinned.version,
         head=head,

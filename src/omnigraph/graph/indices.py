@@ -25,7 +25,6 @@ from omnigraph.graph.index_report import (
     TableIndexStats,
 )
 from omnigraph.graph.intent import SidecarKind
-from omnigraph.graph.leases import LeaseLost, branch_scope
 from omnigraph.graph.snapshot import Snapshot
 from omnigraph.graph.stage_progress import StageProgress
 from omnigraph.graph.tables import ref_of
@@ -138,11 +137,9 @@ class _Building:
         self._took_us: dict[TableRef, int] = {}
         self._overtaken: dict[TableRef, int] = {}
         self._busy: set[TableRef] = set()
-        self._has_healed = False
 
     def prepare(self, txn: WriteTxn) -> PreparedWrite:
         """Plan and build what is not there yet for the captured pins."""
-        self._heal(txn)
         try:
             self._forget_moved(txn)
             chosen = self._chosen(txn)
@@ -153,26 +150,6 @@ class _Building:
         except ObjectMissing as missing:
             # A deleted branch takes its lines with it; the next capture says so.
             raise Stale(_moved_on(str(txn.request.branch), str(missing))) from missing
-
-    def _heal(self, txn: WriteTxn) -> None:
-        """Settle what crashed writers left, also if there is nothing to build; once.
-
-        Raises:
-            Stale: there was something, and pins may have moved.
-            RecoveryBlocked: it cannot be settled.
-        """
-        if self._has_healed:
-            return
-        self._has_healed = True
-        graph, branch_id = self._graph, txn.branch_id
-        if not any(each.branch_id == branch_id for each in graph.sidecars.list()):
-            return
-        with graph.leases.holding(branch_scope(branch_id)) as lease:
-            try:
-                graph.recovery.heal(branch_id, lease)
-            except LeaseLost as lost:
-                raise Stale(_moved_on(str(txn.request.branch), str(lost))) from lost
-        raise Stale(_moved_on(str(txn.request.branch), txn.line.head.commit_id))
 
     def _forget_moved(self, txn: WriteTxn) -> None:
         if self._schema_hash != txn.line.schema.schema_hash:

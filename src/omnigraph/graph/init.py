@@ -2,6 +2,10 @@
 
 Creating the manifest is the single moment at which the graph exists. A crash before it leaves a
 root that a forced init clears; a crash after it leaves a good graph.
+
+An init that was only paused may wake up at any point of the forced one. It cannot be stopped from
+writing a file, but it is kept from making a graph of what is left or of what the other has made:
+before anything is cleared, a fence takes the version that its manifest would have become.
 """
 
 from __future__ import annotations
@@ -11,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from omnigraph.errors import (
     GraphExists,
+    ManifestCorrupt,
     OmnigraphError,
     RootNotEmpty,
     StorageUnavailable,
@@ -49,16 +54,19 @@ from omnigraph.ids import (
 )
 from omnigraph.lang import accept_schema, compile_schema
 from omnigraph.storage.location import refuse_file
+from omnigraph.storage.manifest import MANIFEST
 from omnigraph.storage.probe import probe_store
-from omnigraph.storage.signals import ObjectMissing, StorageSignal
+from omnigraph.storage.signals import AlreadyExists, CommitRefused, ObjectMissing, StorageSignal
 
 if TYPE_CHECKING:
     from omnigraph.clock import Clock
     from omnigraph.graph.leases import Lease
+    from omnigraph.graph.rows import TableRef
     from omnigraph.ids import IdSource
     from omnigraph.lang import AcceptedSchema
     from omnigraph.settings import StorageSettings
     from omnigraph.storage.graph_storage import GraphStorage
+    from omnigraph.storage.handles import TableLayout
     from omnigraph.storage.objects import StorageAdapter
 
 log = logging.getLogger(__name__)
@@ -66,6 +74,7 @@ log = logging.getLogger(__name__)
 _PROBE_PREFIX = "__probe-"
 _CLEARING_SCOPE = "init"
 _CLEARING = f"__leases/{_CLEARING_SCOPE}/"
+_FENCES = f"{MANIFEST}/"
 _SHOWN_OBJECTS = 3
 
 
@@ -95,6 +104,10 @@ def create_graph(
     elif storage.manifest.exists():
         raise _exists(storage)
     probe_store(storage.location, objects, ids)
+    # Before the claim: whoever clears this init has seen the claim, and fences what it starts from.
+    base = storage.manifest.base()
+    if base is None:
+        raise _exists(storage)
     claim = InitClaim(
         claim_id=ids.next_ulid(),
         started_at=clock.now_us(),
@@ -109,9 +122,13 @@ def create_graph(
         release_claim(objects, claim.claim_id)
         raise
     try:
-        Schemas(objects).store(accepted, source)
+        _store_schema(objects, accepted, source)
         maybe_fail("init.post_schema")
-        rows = _first_rows(storage, accepted, clock=clock, ids=ids, actor_id=actor_id)
+        rows = _genesis(accepted, clock=clock, ids=ids, actor_id=actor_id)
+        for ref, layout in CatalogTables(accepted.catalog).layouts.items():
+            require_claim(objects, claim.claim_id)
+            rows += _made_table(storage, ref, layout)
+            maybe_fail("init.post_table_create")
         require_claim(objects, claim.claim_id)
     except OmnigraphError:
         _take_back(objects, claim.claim_id)
@@ -123,14 +140,25 @@ def create_graph(
         release=release,
         claim_id=claim.claim_id,
     )
-    _create_manifest(storage, rows, stamp)
+    _create_manifest(storage, rows, stamp, base)
     maybe_fail("init.post_manifest_pre_unclaim")
     release_claim(objects, claim.claim_id)
 
 
-def _create_manifest(storage: GraphStorage, rows: list[Row], stamp: Stamp) -> None:
+def _store_schema(objects: StorageAdapter, accepted: AcceptedSchema, source: str) -> None:
+    """Write the schema; ids that another init gave its types must not become those of this one."""
+    Schemas(objects).store(accepted, source)
     try:
-        storage.manifest.create(encode_rows(rows), stamp.encode())
+        stored = Schemas(objects).load(accepted.schema_hash)
+    except ManifestCorrupt as cleared:
+        raise in_progress(find_claim(objects)) from cleared
+    if stored.ids_json() != accepted.ids_json():
+        raise in_progress(find_claim(objects))
+
+
+def _create_manifest(storage: GraphStorage, rows: list[Row], stamp: Stamp, base: int) -> None:
+    try:
+        storage.manifest.create(encode_rows(rows), stamp.encode(), base)
     except (StorageUnavailable, StorageSignal):
         # The answer was lost, not necessarily the commit: the claim in the stamp tells whose it is.
         try:
@@ -139,21 +167,20 @@ def _create_manifest(storage: GraphStorage, rows: list[Row], stamp: Stamp) -> No
             handle = None
         if handle is None:
             raise
+        if storage.manifest.is_fence(handle):
+            if handle.version == base:
+                raise
+            raise in_progress(find_claim(storage.objects)) from None
         if decode_stamp(storage.manifest.stamp(handle)).claim_id != stamp.claim_id:
             raise _exists(storage) from None
-        storage.manifest.sync(handle)
+        storage.manifest.renew(handle)
 
 
-def _first_rows(
-    storage: GraphStorage,
-    accepted: AcceptedSchema,
-    *,
-    clock: Clock,
-    ids: IdSource,
-    actor_id: str | None,
+def _genesis(
+    accepted: AcceptedSchema, *, clock: Clock, ids: IdSource, actor_id: str | None
 ) -> list[Row]:
     commit_id = new_commit_id(ids)
-    rows: list[Row] = [
+    return [
         CommitRow(
             commit_id=commit_id,
             seq=0,
@@ -172,22 +199,26 @@ def _first_rows(
             next_property_id=accepted.next_property_id,
         ),
     ]
-    for ref, layout in CatalogTables(accepted.catalog).layouts.items():
+
+
+def _made_table(storage: GraphStorage, ref: TableRef, layout: TableLayout) -> list[Row]:
+    try:
         pin = storage.tables.create_table(layout)
-        maybe_fail("init.post_table_create")
-        rows.append(TableRow(ref=ref, table_key=layout.table_key, location=layout.location))
-        rows.append(
-            PinRow(
-                ref=ref,
-                seq=0,
-                table_key=layout.table_key,
-                location=layout.location,
-                branch=None,
-                version=pin.version,
-                row_count=0,
-            )
-        )
-    return rows
+    except (AlreadyExists, CommitRefused) as error:
+        # The root was empty: only another init can have made it.
+        raise in_progress(find_claim(storage.objects)) from error
+    return [
+        TableRow(ref=ref, table_key=layout.table_key, location=layout.location),
+        PinRow(
+            ref=ref,
+            seq=0,
+            table_key=layout.table_key,
+            location=layout.location,
+            branch=None,
+            version=pin.version,
+            row_count=0,
+        ),
+    ]
 
 
 def _require_empty(storage: GraphStorage) -> None:
@@ -197,7 +228,7 @@ def _require_empty(storage: GraphStorage) -> None:
     others = sorted(
         path
         for path in found
-        if path != CLAIM_PATH and not path.startswith((_PROBE_PREFIX, _CLEARING))
+        if path != CLAIM_PATH and not path.startswith((_PROBE_PREFIX, _CLEARING, _FENCES))
     )
     if others:
         more = ", …" if len(others) > _SHOWN_OBJECTS else ""
@@ -235,6 +266,7 @@ def _clear(storage: GraphStorage, clock: Clock, lease: Lease) -> None:
         return
     if not claim.is_abandoned(this_process(), clock):
         raise in_progress(claim)
+    _fence(storage)
     for path in _left_by_init(storage.objects):
         lease.check()
         storage.objects.delete(path)
@@ -242,11 +274,27 @@ def _clear(storage: GraphStorage, clock: Clock, lease: Lease) -> None:
     release_claim(storage.objects, claim.claim_id)
 
 
+def _fence(storage: GraphStorage) -> None:
+    """Keep the init whose claim is cleared from creating its manifest, however late it wakes up."""
+    base = storage.manifest.base()
+    if base is None:
+        raise _exists(storage)
+    try:
+        storage.manifest.fence(base)
+    except (StorageUnavailable, StorageSignal):
+        found = storage.manifest.base()
+        if found is None:
+            raise _exists(storage) from None
+        if found == base:
+            raise
+        # An answer was lost, or another fence does the same.
+
+
 def _take_back(objects: StorageAdapter, claim_id: str) -> None:
     """Remove what this init wrote before it failed, so that the next one can begin at once."""
     try:
-        require_claim(objects, claim_id)
         for path in _left_by_init(objects):
+            require_claim(objects, claim_id)
             objects.delete(path)
         release_claim(objects, claim_id)
     except (OmnigraphError, StorageSignal) as error:
@@ -254,9 +302,10 @@ def _take_back(objects: StorageAdapter, claim_id: str) -> None:
 
 
 def _left_by_init(objects: StorageAdapter) -> list[str]:
-    """Everything but the claim, which goes last: it tells whoever comes what this root is."""
+    """Everything but fences, and the claim, which goes last: it tells what this root is."""
     found = (each.path for each in reversed(objects.list("")))
-    return [path for path in found if path != CLAIM_PATH and not path.startswith(_CLEARING)]
+    kept = (_CLEARING, _FENCES)
+    return [path for path in found if path != CLAIM_PATH and not path.startswith(kept)]
 
 
 def _exists(storage: GraphStorage) -> GraphExists:

@@ -31,7 +31,12 @@ class SidecarKind(StrEnum):
     ENSURE_INDICES = "ensure_indices"
     OPTIMIZE = "optimize"
     EMBED = "embed"
+    TABLE_SETTINGS = "table_settings"
+    """Removes settings of a table by which Lance would delete versions that are pinned."""
+
     REPAIR = "repair"
+    """Removes what a late writer left above a pin. It plans nothing, so it never publishes; an
+    older release also wrote what is now `TABLE_SETTINGS` so."""
 
     @property
     def commit_kind(self) -> str:

@@ -6,7 +6,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from omnigraph.errors import BranchExists, BranchNotFound, OmnigraphError, Retry
+from omnigraph.errors import (
+    BranchExists,
+    BranchNotFound,
+    OmnigraphError,
+    PreconditionFailed,
+    Retry,
+)
 from omnigraph.graph.branch_names import parse_branch_name
 from omnigraph.graph.branches import Branches
 
@@ -86,12 +92,12 @@ def _why_it_stays(branches: Branches, made: Branch, error: BaseException) -> str
     if isinstance(error, OmnigraphError) and error.retry is Retry.UNKNOWN:
         return f"{stays}, because the load may have happened"
     try:
-        now = branches.get(made.name)
-        if (now.branch_id, now.head) != (made.branch_id, made.head):
-            return f"{stays}, because others wrote to it"
-        branches.delete(made.name)
+        # Not its head: others may have written before it was told.
+        branches.delete(made.name, if_commit=made.forked_at, branch_id=made.branch_id)
     except BranchNotFound:
         return None
+    except PreconditionFailed:
+        return f"{stays}, because others wrote to it"
     except OmnigraphError as refused:
         return f"{stays}: {refused.message}"
     return None

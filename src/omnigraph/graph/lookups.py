@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from omnigraph.graph.read_set import AllRows, Existence, OtherHolders, RowsById, RowsByText
 from omnigraph.graph.tables import ref_of
 from omnigraph.storage.predicates import In
 
@@ -35,22 +36,22 @@ class TxnLookups:
     ) -> pa.Array[pa.StringScalar]:
         """Those of the ids that are committed."""
         ref = ref_of(item)
-        self._txn.read_set.ask_ids(ref, ids)
+        self._txn.read_set.ask(ref, Existence(ids))
         if self._is_empty(ref):
             return ids.slice(0, 0)
         return self._txn.store.existing_ids(self._txn.readable(ref), ids)
 
-    def holders(self, item: NodeType | EdgeType, tuples: pa.Table) -> pa.Table:
-        """`id` and members of rows that hold one of the tuples, and maybe others."""
+    def holders(self, item: NodeType | EdgeType, claims: pa.Table) -> pa.Table:
+        """`id` and members of rows that hold a tuple of the claims, and maybe others."""
         ref = ref_of(item)
-        self._txn.read_set.ask_values(ref)
+        self._txn.read_set.ask(ref, OtherHolders(claims))
         if self._is_empty(ref):
-            return item.arrow_schema.empty_table().select(["id", *tuples.column_names])
-        first = tuples.column_names[0]
-        values = tuples[first].combine_chunks().unique()
+            return item.arrow_schema.empty_table().select(claims.column_names)
+        first = next(name for name in claims.column_names if name != "id")
+        values = claims[first].combine_chunks().unique()
         reader = self._txn.store.scan(
             self._txn.readable(ref),
-            columns=["id", *tuples.column_names],
+            columns=claims.column_names,
             predicate=In(first, values),
         )
         return reader.read_all()
@@ -58,7 +59,7 @@ class TxnLookups:
     def edges_by_id(self, item: EdgeType, ids: pa.Array[pa.StringScalar]) -> pa.Table:
         """Ends of the edges with these ids."""
         ref = ref_of(item)
-        self._txn.read_set.ask_ids(ref, ids)
+        self._txn.read_set.ask(ref, RowsById(ids))
         return self._txn.store.take_ids(self._txn.readable(ref), ids, columns=list(_ENDS))
 
     def edges_at(
@@ -66,7 +67,7 @@ class TxnLookups:
     ) -> pa.Table:
         """Ends of the edges at these nodes."""
         ref = ref_of(item)
-        self._txn.read_set.ask_column(ref, endpoint, nodes)
+        self._txn.read_set.ask(ref, RowsByText(endpoint, nodes))
         reader = self._txn.store.scan(
             self._txn.readable(ref),
             columns=list(_ENDS),
@@ -77,5 +78,5 @@ class TxnLookups:
     def scan_edges(self, item: EdgeType) -> Iterable[pa.RecordBatch]:
         """Ends of all edges of the type."""
         ref = ref_of(item)
-        self._txn.read_set.ask_all(ref)
+        self._txn.read_set.ask(ref, AllRows())
         return self._txn.store.scan(self._txn.readable(ref), columns=list(_ENDS))

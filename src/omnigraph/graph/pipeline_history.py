@@ -8,10 +8,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from omnigraph.graph.commit_graph import CommitGraph
+from omnigraph.graph.commit_graph import CommitGraph, commit_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from omnigraph.graph.commit_graph import Commit
     from omnigraph.graph.line import ManifestLine
@@ -47,19 +47,11 @@ class PipelineHistory:
         return self.last is not None and bool(self.last.stats.get("load", {}).get("rejected"))
 
 
-def find_load(line: ManifestLine, operation_id: str) -> Commit | None:
-    """The commit of a load on Spark, by the operation that it told when it began."""
-    for commit in CommitGraph(line).walk(line.head.commit_id):
-        if commit.stats.get("load", {}).get("job") == operation_id:
-            return commit
-    return None
-
-
 def read_history(line: ManifestLine, name: str | None) -> PipelineHistory:
     """The runs of a pipeline, newest first; without a name only the jobs."""
     last: Commit | None = None
     jobs: dict[str, Commit] = {}
-    for commit in CommitGraph(line).walk(line.head.commit_id):
+    for commit in _commits_with(line, '"pipeline"'):
         run = commit.stats.get("pipeline")
         if run is None:
             continue
@@ -68,3 +60,11 @@ def read_history(line: ManifestLine, name: str | None) -> PipelineHistory:
         if run.get("job_key") is not None:
             jobs.setdefault(run["job_key"], commit)
     return PipelineHistory(last=last, by_job_key=jobs)
+
+
+def _commits_with(line: ManifestLine, text: str) -> Iterator[Commit]:
+    """The commits that a branch knows in whose facts a text occurs, newest first."""
+    rows = line.commits_with(text)
+    if all(row.copied_from is None for row in rows):
+        return map(commit_of, rows)
+    return CommitGraph(line).walk(line.head.commit_id)

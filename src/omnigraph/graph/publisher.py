@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from omnigraph.errors import (
     ExpectedVersionMismatch,
     Fenced,
+    OmnigraphError,
     PreconditionFailed,
     ReadSetChanged,
     StorageDenied,
@@ -25,7 +26,7 @@ from omnigraph.graph.intent import Intent, ParentRule
 from omnigraph.graph.rows import CommitRow, HeadRow, Row, encode_rows
 from omnigraph.ids import CommitId
 from omnigraph.limits import MAX_PUBLISH_ROUNDS
-from omnigraph.storage.signals import StorageSignal
+from omnigraph.storage.signals import NotDurable, StorageSignal
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -36,9 +37,6 @@ if TYPE_CHECKING:
     from omnigraph.storage.manifest import ManifestStorage
 
 PUBLISHER_RETRY_BUDGET = MAX_PUBLISH_ROUNDS
-COMPACT_ABOVE_FRAGMENTS = 32
-COMPACT_ABOVE_ON_OBJECT_STORES = 12
-"""Lower, because each fragment costs a request at every publish."""
 
 
 class PublishContention(StorageSignal):
@@ -61,6 +59,14 @@ class AlreadyPublished:
     line: ManifestLine
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ended:
+    """How an operation ended, as its line says, durably."""
+
+    commit: CommitRow | None
+    """`None` if a recovery rolled it back or discarded it."""
+
+
 class ManifestBatchPublisher:
     """Publishes intents on the lines of one graph."""
 
@@ -69,90 +75,126 @@ class ManifestBatchPublisher:
         storage: ManifestStorage,
         lines: ManifestCoordinator,
         pauses: Pauses,
-        *,
-        compact_above: int = COMPACT_ABOVE_FRAGMENTS,
     ) -> None:
         self._storage = storage
         self._lines = lines
         self._pauses = pauses
-        self._compact_above = compact_above
 
     def publish(
-        self, branch_id: BranchId, intent: Intent, *, beside: Iterable[Row] = ()
+        self,
+        branch_id: BranchId,
+        intent: Intent,
+        *,
+        beside: Iterable[Row] = (),
+        armed_at: int | None = None,
     ) -> Published | AlreadyPublished:
         """Make the intent visible, with rows `beside` it in the same commit.
+
+        Args:
+            branch_id: The branch.
+            intent: What is to be visible.
+            beside: Rows for the same commit.
+            armed_at: The version of the line before the operation was armed, if it is known:
+                nothing of the operation can be on it, so only what came later is looked at.
 
         Raises:
             Fenced: a recovery has settled the operation.
             PreconditionFailed, ReadSetChanged, ExpectedVersionMismatch: judged and refused.
             PublishContention: the rounds are used up; the outcome is on the line.
+            NotDurable: it is visible, and a power cut may take it.
+            StorageUnavailable: the same of one that was found.
         """
         beside = tuple(beside)
         line = self._lines.read(branch_id)
         for attempt in range(PUBLISHER_RETRY_BUDGET):
-            settled = line.commit(intent.commit_id)
-            if settled is not None:
-                return self._already(settled, line)
+            ended = self.ended(line, intent, armed_at=armed_at)
+            if ended is not None:
+                return _already(ended, intent, line)
             judge(intent, line)
             maybe_fail("publish.post_read_pre_commit")
             commit, rows = _rows_of(intent, line)
             try:
                 published = self._merge(line, (*rows, *beside))
+            except NotDurable:
+                raise  # It landed: another round would find it, and prove nothing.
             except (StorageSignal, StorageUnavailable, StorageInternalError, StorageDenied):
                 self._pauses.between_rounds(attempt)
                 line = self._lines.read_again(branch_id)
                 continue
             return Published(commit=commit, line=published)
-        settled = line.commit(intent.commit_id)
-        if settled is not None:
-            return self._already(settled, line)
+        ended = self.ended(line, intent, armed_at=armed_at)
+        if ended is not None:
+            return _already(ended, intent, line)
         raise PublishContention(f"{PUBLISHER_RETRY_BUDGET} rounds were lost")
 
-    def sync(self, line: ManifestLine) -> None:
-        """Make what was found on a line durable: its maker may not have come to it."""
-        self._storage.sync(line.handle)
+    def ended(
+        self, line: ManifestLine, intent: Intent, *, armed_at: int | None = None
+    ) -> Ended | None:
+        """How the operation of an intent ended, if the line says so; durable when this returns.
 
-    def _already(self, commit: CommitRow, line: ManifestLine) -> AlreadyPublished:
-        self.sync(line)
-        return AlreadyPublished(commit=commit, line=line)
+        The one place where an operation is found: nothing is acknowledged, and no sidecar removed,
+        for what a line shows before it has passed here.
+
+        Raises:
+            StorageUnavailable: it could not be made durable; the sidecar must stay.
+        """
+        commit = line.commit(intent.commit_id, absent_at=armed_at)
+        recovery = line.recovery(intent.operation_id, absent_at=armed_at)
+        if commit is None and recovery is None:
+            return None
+        self.renew(line)
+        return Ended(commit=commit)
+
+    def renew(self, line: ManifestLine) -> None:
+        """Make what was found on a line durable: whoever wrote it may have failed to.
+
+        A version stands for all below it, so the newest one is enough.
+
+        Raises:
+            StorageUnavailable: it is there, and a power cut may take it.
+        """
+        try:
+            self._storage.renew(line.handle)
+        except (OmnigraphError, StorageSignal) as error:
+            raise StorageUnavailable(
+                f"the newest change of the branch is not durable, and could not be made so"
+                f" ({error}); check the disk and send this again",
+                operation="sync",
+                target=line.branch_id,
+            ) from error
 
     def merge_beside_head(self, line: ManifestLine, rows: Iterable[Row]) -> ManifestLine:
         """Write rows that make no data visible, on exactly this version of the line.
 
         The head is written again as it is: that row is where any two merges collide.
 
-        Any failure leaves the outcome unknown; the caller reads the line again and decides.
+        Any failure leaves the outcome unknown; the caller reads the line again and decides. What it
+        finds there it must `renew` before it counts on it.
         """
         return self._merge(line, (*rows, line.head))
 
-    def compact_if_long(self, line: ManifestLine) -> None:
-        """Join the fragments of a line that has many; what others do meanwhile wins."""
-        if line.handle.fragments <= self._compact_above:
-            return
-        try:
-            self._storage.compact(line.handle)
-        except (StorageSignal, StorageUnavailable, StorageInternalError):
-            return
-
     def _merge(self, line: ManifestLine, rows: tuple[Row, ...]) -> ManifestLine:
         merged = encode_rows(rows)
-        handle = self._storage.merge(line.handle, merged)
+        handle = self._storage.merge(line.handle, merged, line.tip.places)
+        if handle.version != line.handle.version + 1:
+            return self._lines.read_again(line.branch_id)
         after = line.after_merge(handle, merged)
-        if handle.version == line.handle.version + 1:
-            self._lines.remember(after)
-            return after
-        return self._lines.read_again(line.branch_id)
+        self._lines.remember(after)
+        return after
+
+
+def _already(ended: Ended, intent: Intent, line: ManifestLine) -> AlreadyPublished:
+    if ended.commit is None:
+        raise fenced(intent.operation_id)
+    return AlreadyPublished(commit=ended.commit, line=line)
 
 
 def judge(intent: Intent, line: ManifestLine) -> None:
-    """Whether the intent may still be published on this version of the line.
+    """Whether an intent that has not ended may still be published on this version of the line.
 
     Raises:
-        Fenced: a recovery has settled the operation.
         PreconditionFailed, ReadSetChanged, ExpectedVersionMismatch: in this order.
     """
-    if line.recovery(intent.operation_id) is not None:
-        raise fenced(intent.operation_id)
     require_head(intent.if_commit, line)
     if line.schema.schema_hash != intent.schema_from:
         raise ReadSetChanged(

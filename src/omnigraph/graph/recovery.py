@@ -20,8 +20,15 @@ from omnigraph.errors import (
     StorageUnavailable,
 )
 from omnigraph.failpoints import maybe_fail
-from omnigraph.graph.classify import Judged, TableClass, TableFacts, classify, foreign_versions
-from omnigraph.graph.intent import Intent, ParentRule, SidecarKind
+from omnigraph.graph.classify import (
+    Judged,
+    TableClass,
+    TableFacts,
+    classify,
+    foreign_versions,
+    has_landed,
+)
+from omnigraph.graph.intent import Intent, ParentRule
 from omnigraph.graph.publisher import PublishContention, judge
 from omnigraph.graph.rows import BranchState, RecoveryRow
 from omnigraph.graph.sidecars import Sidecar, restored_pin
@@ -29,7 +36,7 @@ from omnigraph.graph.tables import bare_layout
 from omnigraph.ids import MAIN_BRANCH_ID, BranchId, CommitId, OperationId
 from omnigraph.limits import MAX_PUBLISH_ROUNDS
 from omnigraph.storage.handles import Pin, WriteStamp
-from omnigraph.storage.signals import ObjectMissing, StorageSignal
+from omnigraph.storage.signals import NotDurable, ObjectMissing, StorageSignal
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -95,16 +102,18 @@ class Recovery:
         """Settle every sidecar of a branch whose lease is held.
 
         Raises:
-            RecoveryBlocked: one cannot be settled from what is known; it stays, and so do those
-                after it.
+            RecoveryBlocked, StorageVersionTooNew: one cannot be settled from what is known, or not
+                be read; it stays, and so do those after it.
             LeaseLost: the lease ran out in between; what is settled stays settled.
         """
-        pending = self._sidecars.list()
+        found = self._sidecars.of(branch_id)
         maybe_fail("recovery.post_list")
-        operations = {each.operation_id for each in pending}
-        ours = [each for each in pending if each.branch_id == branch_id]
+        pending = {each.operation_id for each in found}
+        read = (self._sidecars.read(each, branch_id) for each in found)
         return [
-            self.settle(each, lease, pending=operations, may_restore=may_restore) for each in ours
+            self.settle(each, lease, pending=pending, may_restore=may_restore)
+            for each in read
+            if each is not None
         ]
 
     def settle(
@@ -122,13 +131,14 @@ class Recovery:
             LeaseLost: the lease ran out; the sidecar stays.
         """
         if pending is None:
-            pending = {each.operation_id for each in self._sidecars.list()}
+            pending = {each.operation_id for each in self._sidecars.of(sidecar.branch_id)}
         pending = pending | {sidecar.operation_id}
         for _ in range(_ROUNDS):
             try:
                 return self._settle_once(sidecar, lease, pending, may_restore=may_restore)
-            except (ConflictError, Fenced, PublishContention):
-                # The line moved under the publish, and nothing was removed: read it again.
+            except (ConflictError, Fenced, PublishContention, NotDurable):
+                # The line moved under the publish, and nothing was removed: read it again. What
+                # landed and is not durable is found there, and made so.
                 continue
         raise StorageUnavailable(
             f"the recovery of {sidecar.operation_id} lost every round; try again",
@@ -142,12 +152,11 @@ class Recovery:
         if self._is_branch_deleted(sidecar):
             return self._discard(sidecar)
         line = self._lines.read(BranchId(sidecar.branch_id))
-        commit = line.commit(sidecar.intent.commit_id)
-        if commit is not None or line.recovery(sidecar.operation_id) is not None:
-            self._publisher.sync(line)
-            self._sidecars.disarm(sidecar.operation_id)
-            return Recovered(sidecar=sidecar, outcome=Outcome.ALREADY, commit=commit)
-        judged = [classify(self._facts(each, line)) for each in sidecar.tables if not each.created]
+        ended = self._publisher.ended(line, sidecar.intent)
+        if ended is not None:
+            self._sidecars.disarm(sidecar)
+            return Recovered(sidecar=sidecar, outcome=Outcome.ALREADY, commit=ended.commit)
+        judged = [classify(self._facts(each, line)) for each in sidecar.tables]
         maybe_fail("recovery.post_classify")
         try:
             _require_known(sidecar, judged, line, pending)
@@ -168,6 +177,8 @@ class Recovery:
         return not found or found[0].state is BranchState.DELETED
 
     def _facts(self, table: SidecarTable, line: ManifestLine) -> TableFacts:
+        if table.created:
+            return self._facts_of_created(table)
         pinned = line.pins.get(table.ref)
         if pinned is None and line.has_table(table.ref) and line.is_ended(table.ref):
             return TableFacts(table=table, pin=table.expected_version, head=table.expected_version)
@@ -190,11 +201,26 @@ class Recovery:
             row_count=pinned.row_count,
         )
 
+    def _facts_of_created(self, table: SidecarTable) -> TableFacts:
+        layout = bare_layout(table.ref, table.table_key, table.location)
+        base = table.expected_version
+        try:
+            head = self._tables.head_version(layout, table.branch)
+        except ObjectMissing:
+            return TableFacts(table=table, pin=base, head=None)
+        traces = self._tables.traces(layout, table.branch, above=base, upto=head)
+        return TableFacts(table=table, pin=base, head=head, traces=traces)
+
     def _may_roll_forward(
         self, sidecar: Sidecar, judged: Sequence[Judged], line: ManifestLine
     ) -> bool:
-        landed = all(each.table_class is TableClass.ROLLED_PAST_EXPECTED for each in judged)
-        if sidecar.kind is SidecarKind.REPAIR or not landed:
+        """Whether only the publish is missing, and it would still be accepted.
+
+        A version that landed proves that the writer came past arming. Without one it may have given
+        up there and started over, and what it wanted must not land twice.
+        """
+        has_moved = any(each.facts.table.links for each in judged)
+        if not has_moved or not all(map(has_landed, judged)):
             return False
         try:
             judge(sidecar.intent, line)
@@ -212,7 +238,7 @@ class Recovery:
         )
         done = self._publisher.publish(BranchId(sidecar.branch_id), sidecar.intent, beside=[audit])
         maybe_fail("recovery.post_publish_pre_delete")
-        self._sidecars.disarm(sidecar.operation_id)
+        self._sidecars.disarm(sidecar)
         self._report(sidecar, Outcome.ROLLED_FORWARD)
         return Recovered(sidecar=sidecar, outcome=Outcome.ROLLED_FORWARD, commit=done.commit)
 
@@ -228,13 +254,14 @@ class Recovery:
     def _roll_back(
         self, sidecar: Sidecar, judged: Sequence[Judged], line: ManifestLine, lease: Lease
     ) -> Recovered:
+        self._require_durable(sidecar)
         stamp = WriteStamp(operation_id=OperationId(sidecar.operation_id), kind="recovery")
         pins = []
         for each in judged:
             table = each.facts.table
             pinned = line.pins.get(table.ref)
             if pinned is None:
-                continue  # Ended since: there is nothing to go back to, and nobody reads it.
+                continue  # Ended since, or never registered: nothing to go back to.
             lease.check()
             restored = self._tables.restore(
                 bare_layout(table.ref, table.table_key, table.location),
@@ -261,16 +288,24 @@ class Recovery:
         audit = self._audit(sidecar, Outcome.ROLLED_BACK, judged, commit_id)
         self._publisher.publish(BranchId(sidecar.branch_id), intent, beside=[audit])
         maybe_fail("recovery.post_publish_pre_delete")
-        self._sidecars.disarm(sidecar.operation_id)
+        self._sidecars.disarm(sidecar)
         self._report(sidecar, Outcome.ROLLED_BACK)
         return Recovered(sidecar=sidecar, outcome=Outcome.ROLLED_BACK)
+
+    def _require_durable(self, sidecar: Sidecar) -> None:
+        """Keep the sidecar through a power cut: it alone explains the versions of a roll-back."""
+        try:
+            self._sidecars.renew(sidecar)
+        except ObjectMissing as gone:
+            # Its writer woke up, found how it had ended and removed the sidecar.
+            raise PublishContention(f"{sidecar.path} is gone") from gone
 
     def _discard(self, sidecar: Sidecar) -> Recovered:
         """The branch is gone: its tables are cleanup's, and only the audit row is left to write."""
         line = self._lines.read(MAIN_BRANCH_ID)
         audit = self._audit(sidecar, Outcome.DISCARDED, (), None)
         for _ in range(_ROUNDS):
-            if line.recovery(sidecar.operation_id) is not None:
+            if self._publisher.ended(line, sidecar.intent) is not None:
                 break
             try:
                 line = self._publisher.merge_beside_head(line, [audit])
@@ -278,7 +313,7 @@ class Recovery:
                 line = self._lines.read_again(MAIN_BRANCH_ID)
         else:
             raise PublishContention(f"the audit row of {sidecar.operation_id} lost every round")
-        self._sidecars.disarm(sidecar.operation_id)
+        self._sidecars.disarm(sidecar)
         self._report(sidecar, Outcome.DISCARDED)
         return Recovered(sidecar=sidecar, outcome=Outcome.DISCARDED)
 
@@ -317,16 +352,20 @@ def _require_known(
     """
     for each in judged:
         facts = each.facts
+        if facts.table.created:
+            continue  # No line names it: what is not as planned is only left behind.
         if each.table_class is TableClass.INVARIANT_VIOLATION:
             raise _blocked(
                 sidecar, each, f"its pin is {facts.pin} and its newest version {facts.head}"
             )
         ours = {link.uuid for link in facts.table.links}
-        unknown = [
-            trace.version
-            for trace in foreign_versions(each, line.operations | pending)
-            if trace.uuid not in ours
+        strangers = [
+            trace
+            for trace in facts.traces
+            if trace.uuid not in ours and trace.operation_id not in pending
         ]
+        settled = line.settled({each.operation_id for each in strangers if each.operation_id})
+        unknown = [trace.version for trace in foreign_versions(strangers, settled)]
         if unknown:
             raise _blocked(sidecar, each, f"something else wrote versions {unknown}")
 
@@ -335,7 +374,8 @@ def _blocked(sidecar: Sidecar, judged: Judged, why: str) -> RecoveryBlocked:
     table = judged.facts.table
     return RecoveryBlocked(
         f"operation {sidecar.operation_id} cannot be recovered: {table.table_key} expected version"
-        f" {table.expected_version}, {why}; reads go on, run `omnigraph repair` to decide",
+        f" {table.expected_version}, {why}; reads and other branches go on. Undo the change from"
+        " outside, restore the graph from a copy, or export it and load it into a new one",
         operation_id=sidecar.operation_id,
         table=table.table_key,
         expected=table.expected_version,

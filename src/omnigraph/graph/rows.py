@@ -153,6 +153,12 @@ class CommitRow:
         }
 
 
+def job_of(stats: Mapping[str, Any]) -> str | None:  # Any: as JSON gives it
+    """The job whose commit has these facts: the operation that it told when it began."""
+    job: str | None = stats.get("load", {}).get("job")
+    return job
+
+
 _COMMIT_FACTS: Final = ("kind", "schema_hash", "operation_id", "authored_at", "authored_branch")
 _COMMIT_OPTIONS: Final = (
     "parent",
@@ -236,6 +242,11 @@ class BranchRow:
     created_at: int
     actor_id: str | None = None
     state: BranchState = BranchState.LIVE
+    line_start: int | None = None
+    """The version with which its line began: while that is the newest, nothing was written there.
+
+    Rows of graphs from before it was kept do not tell it.
+    """
 
     def deleted(self) -> BranchRow:
         """The same branch after its end."""
@@ -254,6 +265,7 @@ class BranchRow:
                     "created_at": self.created_at,
                     "actor_id": self.actor_id,
                     "state": self.state,
+                    "line_start": self.line_start,
                 }
             ),
         }
@@ -327,7 +339,7 @@ def decode_pin(raw: RawRow) -> PinRow:
     """The pin that a row describes."""
     _require(raw, *_PIN_COLUMNS)
     return PinRow(
-        ref=_ref(raw),
+        ref=ref_of_row(raw),
         seq=raw["seq"],
         table_key=raw["table_key"],
         location=raw["location"],
@@ -382,7 +394,9 @@ def _coordinates(ref: TableRef, table_key: str) -> dict[str, object]:
     return {"table_id": ref.table_id, "incarnation": ref.incarnation, "table_key": table_key}
 
 
-def _ref(raw: RawRow) -> TableRef:
+def ref_of_row(raw: RawRow) -> TableRef:
+    """The table that a row is about."""
+    _require(raw, "seq", "table_id", "incarnation")
     return TableRef(TableId(raw["table_id"]), Incarnation(raw["incarnation"]))
 
 

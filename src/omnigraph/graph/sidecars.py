@@ -7,21 +7,23 @@ A sidecar holds everything for both: the planned transactions by uuid, and the i
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
 
-from omnigraph.errors import ManifestCorrupt, ResourceLimit
+from omnigraph.errors import RecoveryBlocked, ResourceLimit, StorageVersionTooNew
 from omnigraph.graph.intent import Intent, PlannedPin, SidecarKind
 from omnigraph.graph.rows import TableRef
 from omnigraph.ids import Incarnation, TableId
 from omnigraph.limits import MAX_SIDECAR_BYTES
-from omnigraph.storage.objects import OBJECT_FORMAT, decode
+from omnigraph.storage.objects import OBJECT_FORMAT, parse, require_format
 from omnigraph.storage.signals import ObjectMissing
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
     from omnigraph.graph.rows import PinRow
-    from omnigraph.storage.objects import StorageAdapter
+    from omnigraph.storage.objects import ObjectInfo, StorageAdapter
 
 log = logging.getLogger(__name__)
 
@@ -84,18 +86,33 @@ class Sidecar(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     @property
     def path(self) -> str:
         """Where it lies."""
-        return f"{FOLDER}/{self.operation_id}.json"
+        return f"{FOLDER}/{self.branch_id}/{self.operation_id}.json"
 
     def encode(self) -> bytes:
         """Canonical JSON."""
         return msgspec.json.encode(self, order="sorted")
 
 
+class SidecarPath(NamedTuple):
+    """Where a sidecar lies; operations sort by time, so the oldest comes first."""
+
+    operation_id: str
+    path: str
+    branch_id: str | None
+    """`None` for a path of an older release, which does not name the branch."""
+
+
 class Sidecars:
-    """The sidecars of one graph."""
+    """The sidecars of one graph.
+
+    Each lies in the folder of its branch, and only whoever writes to the branch reads it: one that
+    cannot be read stops that branch alone. Older releases left theirs beside the folders. Those are
+    seen by a listing of all, which every open for writing begins with; nobody adds to them.
+    """
 
     def __init__(self, objects: StorageAdapter) -> None:
         self._objects = objects
+        self._old: dict[str, SidecarPath] = {}
 
     def arm(self, sidecar: Sidecar) -> None:
         """Write a sidecar; it is durable when this returns.
@@ -114,51 +131,111 @@ class Sidecars:
             )
         self._objects.create(sidecar.path, data, durable=True)
 
-    def disarm(self, operation_id: str) -> None:
-        """Remove a sidecar; one that is not there counts as removed."""
-        self._objects.delete(f"{FOLDER}/{operation_id}.json")
-
-    def is_armed(self, operation_id: str) -> bool:
-        """Whether the sidecar is there."""
-        return self._objects.head(f"{FOLDER}/{operation_id}.json") is not None
-
-    def list(self) -> list[Sidecar]:
-        """Every sidecar, oldest first.
+    def renew(self, sidecar: Sidecar) -> None:
+        """Make a sidecar durable that was found: its writer may have died before it was.
 
         Raises:
-            ManifestCorrupt: one cannot be read.
-            StorageVersionTooNew: a later release wrote one.
+            ObjectMissing: it is gone.
         """
-        found = (self._read(name) for name in self._names())
-        return [sidecar for sidecar in found if sidecar is not None]
+        self._objects.renew(self._path(sidecar))
+
+    def disarm(self, sidecar: Sidecar) -> None:
+        """Remove a sidecar; one that is not there counts as removed."""
+        self._objects.delete(self._path(sidecar))
+        self._old.pop(sidecar.operation_id, None)
+
+    def of(self, branch_id: str) -> list[SidecarPath]:
+        """Where the sidecars of a branch lie, oldest first; also those that cannot be read."""
+        own = _paths(self._objects.list(f"{FOLDER}/{branch_id}"))
+        old = [each for each in self._old.values() if self._branch_of(each) == branch_id]
+        return sorted([*own, *old])
+
+    def read(self, found: SidecarPath, branch_id: str) -> Sidecar | None:
+        """A sidecar of a branch; `None` if it is gone, or torn by a power cut.
+
+        Raises:
+            RecoveryBlocked: it is there, and this release cannot read it.
+            StorageVersionTooNew: a later release wrote it in another format.
+        """
+        content = self._content(found.path)
+        if content is None:
+            return None
+        try:
+            decoded = msgspec.convert(require_format(content, found.path), Sidecar)
+            if decoded.branch_id != branch_id:
+                raise msgspec.ValidationError(f"it is of the branch {decoded.branch_id}")
+        except msgspec.ValidationError as error:
+            raise RecoveryBlocked(
+                f"operation {found.operation_id} cannot be recovered: this release cannot read its"
+                f" sidecar {found.path} ({error}); reads and other branches go on. If a newer"
+                " release wrote it, write to this branch with that one; else restore the graph from"
+                " a copy",
+                operation_id=found.operation_id,
+                path=found.path,
+                branch_id=branch_id,
+            ) from error
+        return decoded
+
+    def branches(self) -> list[str]:
+        """The branches that have sidecars, oldest sidecar first; lists all of them."""
+        found = ((each, each.branch_id or self._branch_of(each)) for each in self._all())
+        return list(dict.fromkeys(branch_id for _, branch_id in found if branch_id is not None))
+
+    def list(self) -> list[Sidecar]:
+        """Every sidecar that can be read, oldest first; lists and reads all of them."""
+        found = []
+        for each in self._all():
+            branch_id = each.branch_id or self._branch_of(each)
+            try:
+                sidecar = None if branch_id is None else self.read(each, branch_id)
+            except (RecoveryBlocked, StorageVersionTooNew) as error:
+                log.warning("unreadable sidecar", extra={"path": each.path, "why": error.message})
+                continue
+            if sidecar is not None:
+                found.append(sidecar)
+        return found
 
     def remove_torn(self) -> None:
         """Remove what is left of sidecars that a power cut tore."""
-        for name in self._names():
-            if self._read(name) is None:
-                self._objects.delete(name)
+        for each in self._all():
+            if self._content(each.path) is None:
+                self._objects.delete(each.path)
 
-    def _names(self) -> tuple[str, ...]:
-        found = self._objects.list(FOLDER)
-        return tuple(each.path for each in found if each.path.endswith(".json"))
+    def _all(self) -> tuple[SidecarPath, ...]:
+        found = tuple(sorted(_paths(self._objects.list(FOLDER))))
+        self._old = {each.operation_id: each for each in found if each.branch_id is None}
+        return found
 
-    def _read(self, path: str) -> Sidecar | None:
+    def _path(self, sidecar: Sidecar) -> str:
+        old = self._old.get(sidecar.operation_id)
+        return sidecar.path if old is None else old.path
+
+    def _branch_of(self, found: SidecarPath) -> str | None:
+        """The branch that an old sidecar names, as far as it can be read."""
+        content = self._content(found.path) or {}
+        named = content.get("branch_id")
+        return named if isinstance(named, str) else None
+
+    def _content(self, path: str) -> dict[str, Any] | None:
+        """What a sidecar holds; `None` if it is gone, or no sidecar at all."""
         try:
             data = self._objects.get(path)
         except ObjectMissing:
             return None  # Settled between the listing and now.
         try:
-            content = decode(data, path)
+            return parse(data, path)
         except ValueError:
             # A power cut tore it. Its writer cannot have moved a table: that comes after the sync.
             log.warning("torn sidecar", extra={"path": path})
             return None
-        try:
-            return msgspec.convert(content, Sidecar)
-        except msgspec.ValidationError as error:
-            raise ManifestCorrupt(
-                f"the sidecar {path} cannot be read ({error}); run `omnigraph repair`", path=path
-            ) from error
+
+
+def _paths(found: Iterable[ObjectInfo]) -> Iterator[SidecarPath]:
+    """What among these objects is a sidecar, by its path alone."""
+    for each in found:
+        folders, _, name = each.path.removeprefix(f"{FOLDER}/").rpartition("/")
+        if name.endswith(".json") and "/" not in folders:
+            yield SidecarPath(name.removesuffix(".json"), each.path, folders or None)
 
 
 def restored_pin(table: SidecarTable, version: int, pinned: PinRow) -> PlannedPin:

@@ -40,6 +40,8 @@ class WriteRequest:
     parent_rule: ParentRule = ParentRule.REPARENT
     idempotency_key: str | None = None
     request_digest: str | None = None
+    job: str | None = None
+    """The job that it is the commit of, if more than one process may come to make it."""
     attempts: int | None = None
     """How often it is prepared when others are faster, if not as often as usual."""
 

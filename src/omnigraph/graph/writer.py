@@ -17,6 +17,7 @@ from omnigraph.graph.blob_values import BlobBudget, joined, refer_stored
 from omnigraph.graph.commit_graph import Commit, commit_of
 from omnigraph.graph.external_blobs import DENY_ALL
 from omnigraph.graph.lookups import TxnLookups
+from omnigraph.graph.read_set import AllRows, RowsById
 from omnigraph.graph.tables import ref_of
 from omnigraph.graph.validation import (
     FittedRows,
@@ -188,9 +189,9 @@ class Writer:
         store, stamp = txn.store, txn.stamp
         rows = delta.image.table.take(delta.image.at)
         if delta.replaces_all:
-            txn.read_set.ask_all(ref)
+            txn.read_set.ask(ref, AllRows())
             return store.stage_overwrite(txn.writable(ref), rows, stamp)
-        txn.read_set.ask_ids(ref, delta.gone)
+        txn.read_set.ask(ref, RowsById(delta.gone))
         gone = store.existing_ids(txn.readable(ref), delta.gone)
         if not len(gone) and not rows.num_rows:
             return None
@@ -205,7 +206,7 @@ class Writer:
         if not rows.num_rows:
             return removal
         # Later links are staged when the first has landed, so the rows are counted here.
-        txn.read_set.ask_ids(ref, delta.image.ids)
+        txn.read_set.ask(ref, RowsById(delta.image.ids))
         changed = len(store.existing_ids(txn.readable(ref), delta.image.ids))
         counts = RowCounts(added=rows.num_rows - changed, changed=changed, removed=len(gone))
         return store.chain(removal, lambda after: stage_rows(after, rows, stamp), counts=counts)

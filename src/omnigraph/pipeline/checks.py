@@ -19,6 +19,7 @@ from pyspark.sql import Window
 from pyspark.sql import functions as f
 
 from omnigraph.graph.job_report import LoadMode
+from omnigraph.graph.read_set import AllRows
 from omnigraph.graph.tables import ref_of
 from omnigraph.graph.validation import (
     Code,
@@ -44,12 +45,14 @@ if TYPE_CHECKING:
     import numpy.typing as npt
     from pyspark.sql import DataFrame
 
+    from omnigraph.graph.read_set import Question
     from omnigraph.graph.rows import TableRef
     from omnigraph.graph.validation import Shown
     from omnigraph.graph.validation.spelling import StoredValue
     from omnigraph.lang.catalog import Catalog
+    from omnigraph.pipeline.asked_frames import AskedFrames
     from omnigraph.pipeline.progress import StageRunner
-    from omnigraph.pipeline.staged_tables import KeyFrames, StagedTable
+    from omnigraph.pipeline.staged_tables import StagedTable
 
 _FAILING_DDL: Final = f"id string, {PLACE} bigint, first string, second string"
 _ENDPOINTS: Final[tuple[Literal["src", "dst"], ...]] = ("src", "dst")
@@ -86,7 +89,7 @@ class LoadChecks:
         catalog: Catalog,
         mode: LoadMode,
         tables: Mapping[TableRef, StagedTable],
-        frames: KeyFrames,
+        frames: AskedFrames,
         runner: StageRunner,
         *,
         given_ids: frozenset[TableRef],
@@ -198,10 +201,6 @@ class LoadChecks:
         last = Window.partitionBy("id").orderBy(f.desc(PLACE))
         return staged.withColumn("rank", f.row_number().over(last)).filter("rank = 1").drop("rank")
 
-    def has_rows(self, ref: TableRef) -> bool:
-        """Committed rows of the table stay."""
-        return not self._tables[ref].is_empty and not self._replaces(ref)
-
     def _replaces(self, ref: TableRef) -> bool:
         return self._mode is LoadMode.OVERWRITE and bool(self._tables[ref].parts)
 
@@ -234,20 +233,24 @@ class LoadChecks:
             if isinstance(item, EdgeType) and item.card != (0, None):
                 yield self._cardinality(ref, item)
 
-    def committed(self, ref: TableRef) -> DataFrame:
-        """Key columns of the rows that are there."""
-        return self._frames.committed(ref)
+    def counted(self, ref: TableRef) -> DataFrame | None:
+        """Key columns of committed edges that stay, for the sources that the load touches."""
+        # Ids that were minted here are of no edge that is there.
+        moved = self._frames.moved(ref) if ref in self._given_ids else ()
+        return self._stays(ref, self._frames.sources(ref), *moved)
+
+    def _stays(self, ref: TableRef, asked: Question, *others: Question) -> DataFrame | None:
+        """Key columns of the committed rows that stay, on which the outcome depends in this way."""
+        return None if self._replaces(ref) else self._frames.committed(ref, asked, *others)
 
     def _key_conflicts(self, ref: TableRef) -> Iterator[RelationCheck]:
-        if (
-            self._mode is not LoadMode.APPEND
-            or ref not in self._given_ids
-            or not self.has_rows(ref)
-        ):
+        if self._mode is not LoadMode.APPEND or ref not in self._given_ids:
+            return
+        there = self._stays(ref, self._frames.existence(ref))
+        if there is None:
             return
         item = self._tables[ref].item
-        there = self._frames.committed(ref).select("id")
-        failing = self.image(ref).join(there, "id", "left_semi")
+        failing = self.image(ref).join(there.select("id"), "id", "left_semi")
         yield RelationCheck(
             code=Code.KEY_CONFLICT,
             ref=ref,
@@ -287,10 +290,10 @@ class LoadChecks:
         )
         failing = _found(ranked.filter("rank > 1"), first=column, second="holder")
         first = ranked.withColumn("next", f.lead("id").over(order)).filter("rank = 1")
-        held: DataFrame | None = None
-        if self.has_rows(ref):
+        held = self._stays(ref, self._frames.tuples(ref, names))
+        if held is not None:
             touched = self.image(ref).select(f.col("id").alias("held_by"))
-            held = self._frames.committed(ref).select(f.col("id").alias("held_by"), column)
+            held = held.select(f.col("id").alias("held_by"), column)
             held = held.filter(f.col(column).isNotNull())
             held = held.join(touched, "held_by", "left_anti")
             held = held.groupBy(column).agg(f.min("held_by").alias("held_by"))
@@ -316,14 +319,12 @@ class LoadChecks:
             violation=lambda row: _unique(item, names, row, place=place),
         )
 
-    def _nodes(self, name: str) -> DataFrame | None:
-        """Ids of the nodes of the final image; `None` when every one stays and none comes."""
-        ref = ref_of(self._catalog.node_types[name])
-        table = self._tables[ref]
-        found = self.staged(ref).select("id") if table.parts else None
-        if self.has_rows(ref):
-            there = self._frames.committed(ref).select("id")
-            found = there if found is None else found.unionByName(there)
+    def _nodes(self, ref: TableRef, there: DataFrame | None) -> DataFrame | None:
+        """Ids of the nodes of the final image, of which some are there; `None` for none."""
+        found = None if there is None else there.select("id")
+        if self._tables[ref].parts:
+            staged = self.staged(ref).select("id")
+            found = staged if found is None else found.unionByName(staged)
         return found
 
     def _orphans(self, item: EdgeType) -> Iterator[RelationCheck]:
@@ -332,14 +333,17 @@ class LoadChecks:
         for endpoint in _ENDPOINTS:
             name = item.from_type if endpoint == "src" else item.to_type
             node = ref_of(self._catalog.node_types[name])
+            edges: DataFrame | None = None
+            there: DataFrame | None = None
             if table.parts:
                 edges = self.image(ref)
-            elif self._replaces(node) and self.has_rows(ref):
-                edges = self._frames.committed(ref)
-            else:
+                there = self._stays(node, self._frames.existence(ref, endpoint))
+            elif self._replaces(node):
+                edges = self._stays(ref, AllRows())
+            if edges is None:
                 continue
             ends = edges.filter(f.col(endpoint).isNotNull()).select("id", PLACE, endpoint)
-            nodes = self._nodes(name)
+            nodes = self._nodes(node, there)
             if nodes is not None:
                 known = nodes.select(f.col("id").alias(endpoint))
                 ends = ends.join(known, endpoint, "left_anti")
@@ -360,8 +364,9 @@ class LoadChecks:
         low, high = item.card
         image = self.image(ref).filter("src is not null").select("id", "src")
         final, touched = image, image.select("src")
-        if self.has_rows(ref):
-            there = self._frames.committed(ref).select("id", "src")
+        there = self.counted(ref)
+        if there is not None:
+            there = there.select("id", "src")
             ids = self.image(ref).select("id")
             final = image.unionByName(there.join(ids, "id", "left_anti"))
             touched = touched.unionByName(there.join(ids, "id", "left_semi").select("src"))

@@ -37,10 +37,11 @@ from omnigraph.pipeline.upsert_tasks import (
     unpickled,
     write_part,
 )
+from omnigraph.pipeline.written_update import WrittenUpdate
 from omnigraph.storage.pieces import Pieces, join_pieces
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     import pyarrow as pa
     from pyspark.sql import DataFrame
@@ -50,8 +51,8 @@ if TYPE_CHECKING:
     from omnigraph.pipeline.session import PipelineSession
     from omnigraph.pipeline.staged_views import StagedView
     from omnigraph.pipeline.upsert_tasks import Offsets
+    from omnigraph.storage.graph_storage import GraphStorage
     from omnigraph.storage.sizes import FragmentInfo
-    from omnigraph.storage.tables import TableStorage
 
 OFFSETS_BYTES: Final = 256 << 20
 """Offsets of replaced rows of one table that pass through the driver; more of them lie in files."""
@@ -69,17 +70,14 @@ class DistributedUpsert:
     session: PipelineSession
     runner: StageRunner
     times: StageTimes
-    root: str
+    storage: GraphStorage
     operation_id: str
     offsets_bytes: int = OFFSETS_BYTES
 
-    def write(
-        self, store: TableStorage, view: StagedView, wrote: Callable[[Pieces], None]
-    ) -> Pieces:
-        """The pieces of an update of the base by the rows of a view, whose ids are unique.
+    def write(self, view: StagedView, wrote: Callable[[Pieces], None]) -> WrittenUpdate:
+        """An update of the base by the rows of a view, whose ids are unique.
 
         Args:
-            store: the tables.
             view: the rows.
             wrote: told of files as soon as a stage has made them, for whoever must remove them.
 
@@ -87,9 +85,10 @@ class DistributedUpsert:
             InternalError: the ids of the rows, or of the table, are not unique.
             PipelineTaskError, SparkUnavailable, Cancelled: as `run_tasks` does.
         """
+        store = self.storage.tables
         committed = store.fragments(view.base)
         if view.handle is None or not committed:
-            return view.pieces
+            return WrittenUpdate(pieces=view.pieces)
         chosen = set(view.fragments)
         parts = merge_parts(
             [each for each in store.fragments(view.handle) if each.fragment_id in chosen],
@@ -98,7 +97,7 @@ class DistributedUpsert:
         rows = sum(each.rows for part in parts for each in part.fragments)
         is_large = rows * OFFSET.itemsize > self.offsets_bytes
         plan = MergePlan(
-            root=self.root,
+            root=str(self.storage.location),
             base=TaskTable(layout=view.base.layout, pin=view.base.pin),
             view=TaskTable(layout=view.handle.layout, pin=view.handle.pin),
             offsets_folder=staging_folder(self.operation_id) if is_large else None,
@@ -106,12 +105,17 @@ class DistributedUpsert:
         results = self._write_parts(plan, parts, committed)
         written = join_pieces(each.pieces for each in results)
         wrote(written)
-        deleted = self._delete_replaced(plan, results)
+        replaced = _by_fragment(results)
+        deleted = self._delete_replaced(plan, replaced)
         wrote(deleted)
         _require_each_replaced_once(plan, written, deleted)
         by_number = dict(zip(view.fragments, view.pieces.added, strict=True))
         kept = Pieces(added=tuple(by_number[each] for part in results for each in part.kept))
-        return join_pieces([kept, written, deleted])
+        return WrittenUpdate(
+            pieces=join_pieces([kept, written, deleted]),
+            fragments={each.fragment_id: each for each in committed},
+            replaced=replaced,
+        )
 
     def _write_parts(
         self, plan: MergePlan, parts: Sequence[MergePart], committed: Sequence[FragmentInfo]
@@ -158,11 +162,9 @@ class DistributedUpsert:
         ]
         return frame_of_tasks(self.session, tasks, scan_committed, COMMITTED_IDS)
 
-    def _delete_replaced(self, plan: MergePlan, results: Sequence[PartResult]) -> Pieces:
-        replaced: defaultdict[int, list[Offsets]] = defaultdict(list)
-        for result in results:
-            for fragment, offsets in result.replaced.items():
-                replaced[fragment].append(offsets)
+    def _delete_replaced(
+        self, plan: MergePlan, replaced: Mapping[int, Sequence[Offsets]]
+    ) -> Pieces:
         numbers = sorted(replaced)
         count = min(len(numbers), _DELETION_TASKS)
         tasks = [
@@ -180,6 +182,15 @@ class DistributedUpsert:
         return join_pieces(
             unpickled(each.batches[0].column(0)[0].as_py(), Pieces) for each in found
         )
+
+
+def _by_fragment(results: Iterable[PartResult]) -> dict[int, list[Offsets]]:
+    """Which rows of each fragment of the table have a new form."""
+    replaced: defaultdict[int, list[Offsets]] = defaultdict(list)
+    for result in results:
+        for fragment, offsets in result.replaced.items():
+            replaced[fragment].append(offsets)
+    return dict(replaced)
 
 
 def merge_parts(fragments: Iterable[FragmentInfo], *, has_blobs: bool) -> list[MergePart]:

@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from omnigraph.embedding import checked, open_embedder
 from omnigraph.errors import OmnigraphError
-from omnigraph.graph.arrays import one_array
 from omnigraph.graph.commit_graph import commit_of
 from omnigraph.graph.intent import SidecarKind
 from omnigraph.graph.job_pins import living_pin, pin_for_job
 from omnigraph.graph.job_report import JobReport, TableReport
+from omnigraph.graph.read_set import RowsRead
 from omnigraph.graph.snapshot import open_snapshot
 from omnigraph.graph.stage_times import StageTimes
 from omnigraph.graph.tables import key_of, ref_of
@@ -46,14 +46,12 @@ from omnigraph.pipeline.task_lanes import LocalLane, SparkLane
 from omnigraph.pipeline.task_storage import TaskTable, storing_with
 from omnigraph.pipeline.text_embedding import EMBED, EmbedPlace, Survey, TextEmbedding
 from omnigraph.settings import Engine, MergeStrategy
-from omnigraph.storage.predicates import And, In
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from omnigraph.embedding import CheckedEmbedder, Embedder
     from omnigraph.graph.coordinator import GraphCoordinator
-    from omnigraph.graph.read_set import Keys
     from omnigraph.graph.rows import CommitRow, TableRef
     from omnigraph.graph.stage_progress import Progress
     from omnigraph.graph.write_txn import WriteTxn
@@ -237,11 +235,7 @@ class EmbedJob:
         self._pin.hold([captured, base])
         self._plan = self._plan or self._fill_plan()
         self._rows.fill(self._plan, captured.pin, base)
-
-        def holds(ids: Keys) -> bool:
-            return _has_rows(txn.store, base, And((In("id", one_array(ids)), wanted)))
-
-        txn.read_set.ask_lookup(ref, "id", holds)
+        txn.read_set.ask(ref, RowsRead(wanted, txn.store))
         return self._rows.stage(txn.stamp)
 
     def _fill_plan(self) -> FillPlan:

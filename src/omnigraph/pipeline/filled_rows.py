@@ -17,19 +17,20 @@ from omnigraph.graph.commit_protocol import Stale
 from omnigraph.pipeline.embed_fill import FillTask, fill, read_filled
 from omnigraph.pipeline.staged_tables import group_fragments
 from omnigraph.pipeline.task_storage import TaskTable
-from omnigraph.pipeline.upsert_tasks import RESULT, read_addresses
-from omnigraph.storage.pieces import PieceKind, Pieces, join_pieces
+from omnigraph.pipeline.upsert_tasks import RESULT
+from omnigraph.pipeline.written_update import WrittenUpdate
+from omnigraph.storage.pieces import PieceKind, join_pieces
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Sequence
 
     from omnigraph.graph.stage_times import StageTimes
     from omnigraph.pipeline.embed_fill import Filled, FillTarget
     from omnigraph.pipeline.embed_targets import EmbedMode
     from omnigraph.pipeline.task_lanes import TaskLane
-    from omnigraph.pipeline.upsert_tasks import StoredOffsets
     from omnigraph.storage.graph_storage import GraphStorage
     from omnigraph.storage.handles import Pin, StagedWrite, TableHandle, WriteStamp
+    from omnigraph.storage.pieces import Pieces
     from omnigraph.storage.sizes import FragmentInfo
     from omnigraph.storage.table_storage import TableStorage
 
@@ -165,39 +166,21 @@ class FilledRows:
         Raises:
             Stale: a fragment was rewritten meanwhile: what is in it lies elsewhere.
         """
-        now = {each.fragment_id: each for each in self._store.fragments(newer)}
-        then = {each.fragment_id: each for group in self._groups for each in group.fragments}
-        replaced = {
-            number: offsets
-            for group in self._groups
-            for number, offsets in group.filled.replaced.items()
-        }
-        if not replaced.keys() <= now.keys():
+        moved = WrittenUpdate(
+            pieces=join_pieces(each.filled.pieces for each in self._groups),
+            fragments={
+                each.fragment_id: each for group in self._groups for each in group.fragments
+            },
+            replaced={
+                number: (offsets,)
+                for group in self._groups
+                for number, offsets in group.filled.replaced.items()
+            },
+        ).moved_to(self._storage, newer)
+        if moved is None:
             raise Stale(_rewritten(newer))
-        pieces = join_pieces(each.filled.pieces for each in self._groups)
-        touched = {each: replaced[each] for each in replaced if now[each] != then[each]}
-        if touched:
-            again = self._deleted(newer, touched)
-            self._note(newer, again)
-            pieces = _with_marks(pieces, touched.keys(), again)
-        return self._staged(newer, pieces, stamp)
-
-    def _deleted(self, newer: TableHandle, touched: Mapping[int, StoredOffsets]) -> Pieces:
-        addresses = [
-            address
-            for number, offsets in touched.items()
-            for address in read_addresses(self._storage, number, offsets).tolist()
-        ]
-        return self._store.delete_addresses(newer, addresses)
-
-
-def _with_marks(pieces: Pieces, touched: Collection[int], again: Pieces) -> Pieces:
-    """The pieces with other marks of deleted rows in some fragments."""
-    return replace(
-        pieces,
-        updated=(*(each for each in pieces.updated if each.id not in touched), *again.updated),
-        emptied=(*(each for each in pieces.emptied if each not in touched), *again.emptied),
-    )
+        self._note(newer, moved.pieces)
+        return self._staged(newer, moved.pieces, stamp)
 
 
 def _rewritten(table: TableHandle) -> ReadSetChanged:

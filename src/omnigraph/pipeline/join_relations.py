@@ -111,17 +111,19 @@ class JoinRelations:
         )
         records = self._checks.staged(ref).select("id", "src", PLACE)
         blamed = records.join(failing, records["src"] == failing["source"]).select(PLACE, "source")
-        if low and self._checks.has_rows(ref):
-            blamed = blamed.unionByName(self._moved(ref, failing.filter(f.col("edges") < low)))
+        there = self._checks.counted(ref) if low else None
+        if there is not None:
+            few = failing.filter(f.col("edges") < low)
+            blamed = blamed.unionByName(self._moved(ref, there, few))
         return [
             BrokenRow(table=ref, place=int(row[PLACE]), violation=by_source[row["source"]])
             for row in self._fetched(blamed.limit(2 * self._limit))
             if row["source"] in by_source
         ]
 
-    def _moved(self, ref: TableRef, few: DataFrame) -> DataFrame:
+    def _moved(self, ref: TableRef, there: DataFrame, few: DataFrame) -> DataFrame:
         """Records that take an edge from a source which is left with too few."""
-        held = self._checks.committed(ref).select("id", f.col("src").alias("source"))
+        held = there.select("id", f.col("src").alias("source"))
         held = held.join(few.select("source"), "source", "left_semi")
         records = self._checks.image(ref).select("id", "src", PLACE)
         moved = records.join(held, "id").filter("src is null or src <> source")

@@ -10,6 +10,7 @@ from omnigraph.graph.job_report import LoadMode, RejectReport
 from omnigraph.graph.reject_verdict import RejectVerdict
 from omnigraph.graph.tables import key_of, ref_of
 from omnigraph.graph.validation import gather, refuse_load
+from omnigraph.pipeline.asked_frames import AskedFrames
 from omnigraph.pipeline.checks import LoadChecks
 from omnigraph.pipeline.driver_checks import DriverChecks
 from omnigraph.pipeline.join_relations import JoinRelations
@@ -96,7 +97,7 @@ class LoadCheck:
             txn.catalog,
             run.options.mode,
             tables,
-            KeyFrames(run.session, run.root, tables),
+            AskedFrames(KeyFrames(run.session, run.root, tables), txn, self._views.views),
             run.runner,
             given_ids=intake.given_ids(),
             sample=sample,

@@ -16,6 +16,7 @@ from omnigraph.graph.job_report import JobReport, LoadMode, TableReport
 from omnigraph.graph.load_branch import LoadBranch, load_branch, readable_branch
 from omnigraph.graph.load_stats import committed_tables, load_stats
 from omnigraph.graph.publisher import require_head
+from omnigraph.graph.read_set import AllRows
 from omnigraph.graph.rejects import RejectFiles
 from omnigraph.graph.snapshot import open_snapshot
 from omnigraph.graph.stage_times import StageTimes
@@ -28,13 +29,13 @@ from omnigraph.pipeline.handshake import require_executors_of
 from omnigraph.pipeline.load_check import LoadCheck
 from omnigraph.pipeline.load_input import LoadInput
 from omnigraph.pipeline.load_leftovers import LoadLeftovers
-from omnigraph.pipeline.load_questions import ask_for_load
 from omnigraph.pipeline.load_run import LoadRun
 from omnigraph.pipeline.load_sources import files_of
 from omnigraph.pipeline.progress import StageRunner
 from omnigraph.pipeline.receipts import told_again
 from omnigraph.pipeline.small_files import small_files
 from omnigraph.pipeline.staged_files import StagedFiles
+from omnigraph.pipeline.staged_questions import StagedExistence, StagedRows
 from omnigraph.pipeline.staged_views import StagedViews
 from omnigraph.pipeline.upsert import Upserts
 from omnigraph.storage.pieces import PieceKind
@@ -84,9 +85,6 @@ class SparkLoad:
             paths = [file.uri for file in files_of(sources)]
             session.require_files(paths, shared_filesystem=shared_filesystem)
         job_id = resume or operation_id or new_operation_id(graph.ids)
-        if options.idempotency_key is None:
-            # A load that goes on elsewhere and the one that was thought dead cannot both commit.
-            options = replace(options, idempotency_key=f"load:{job_id}")
         self._run = LoadRun(
             graph=graph,
             session=session,
@@ -232,7 +230,9 @@ class SparkLoad:
         def digest() -> str:
             return self._given_digest or self._input.digest
 
-        return self._run.options.write_request(branch, digest, ATTEMPTS)
+        request = self._run.options.write_request(branch, digest, ATTEMPTS)
+        # A load that goes on elsewhere and the one that was thought dead cannot both commit.
+        return replace(request, job=self._run.operation_id)
 
     def _prepare(self, txn: WriteTxn) -> PreparedWrite:
         mode = self._run.options.mode
@@ -253,7 +253,6 @@ class SparkLoad:
         rows_per_file = self._run.settings.pipeline.rows_per_file
         tables = self._run.graph.tables
         self._small_files = list(small_files(tables, staged, rows_per_file=rows_per_file))
-        ask_for_load(txn, mode, self._views, intake.given_ids())
         maybe_fail("spark_load.post_resolve")
         self._run.enter("commit")
         self._prepared_for = txn.operation_id
@@ -282,8 +281,12 @@ class SparkLoad:
         view, store = self._views.views[ref], self._run.graph.tables
         mode = self._run.options.mode
         if mode is LoadMode.OVERWRITE:
+            txn.read_set.ask(ref, AllRows())
             return store.stage_pieces(view.base, PieceKind.OVERWRITE, view.pieces, txn.stamp)
         if mode is LoadMode.APPEND or txn.line.pins[ref].row_count == 0:
+            if mode is LoadMode.MERGE:
+                # There was nothing to merge into, so nobody has looked for the ids.
+                txn.read_set.ask(ref, StagedExistence(StagedRows(store, view)))
             return store.stage_pieces(view.base, PieceKind.APPEND, view.pieces, txn.stamp)
         return self._upserts.stage(view, txn.stamp)
 
@@ -356,6 +359,6 @@ def _distributed(run: LoadRun) -> DistributedUpsert | None:
         session=run.session,
         runner=run.runner,
         times=run.times,
-        root=run.root,
+        storage=run.graph.storage,
         operation_id=run.operation_id,
     )

@@ -6,8 +6,8 @@ import logging
 from typing import TYPE_CHECKING, Final
 
 from omnigraph.errors import BranchNotFound, OmnigraphError
+from omnigraph.graph.commit_graph import commit_on
 from omnigraph.graph.load_branch import readable_branch
-from omnigraph.graph.pipeline_history import find_load
 from omnigraph.pipeline.resume import (
     forget_intake,
     give_back,
@@ -140,5 +140,8 @@ class LoadLeftovers:
         except BranchNotFound:
             # Branches that were made from it have its commits.
             lines = list(graph.live_lines())
-        found = (find_load(line, self._operation_id) for line in lines)
-        return next((each for each in found if each is not None), None)
+        for line in lines:
+            row = line.commit_of_job(self._operation_id)
+            if row is not None:
+                return commit_on(line, row)
+        return None

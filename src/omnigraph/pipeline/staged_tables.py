@@ -122,6 +122,10 @@ class KeyFrames:
         frame = frame_of_tasks(self._session, tasks, _scan_staged, key_schema(table.item))
         return frame.filter("id is not null")
 
+    def has_committed(self, ref: TableRef) -> bool:
+        """Whether there are rows."""
+        return not self._tables[ref].is_empty
+
     def committed(self, ref: TableRef) -> DataFrame:
         """Key columns of the rows that are there."""
         table = self._tables[ref]

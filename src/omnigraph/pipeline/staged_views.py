@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from omnigraph.storage.graph_storage import GraphStorage
     from omnigraph.storage.handles import TableHandle
     from omnigraph.storage.pieces import Pieces
+    from omnigraph.storage.tables import TableStorage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,20 +92,6 @@ class StagedViews:
             )
         return found
 
-    def holds(self, ref: TableRef, column: str, keys: Keys) -> bool:
-        """Whether a staged row of a table has one of these texts in a column."""
-        view = self.views[ref]
-        if view.handle is None:
-            return False
-        wanted = one_array(keys)
-        reader = self._storage.tables.scan(
-            view.handle,
-            columns=[column],
-            predicate=In(column, wanted),
-            fragments=view.fragments,
-        )
-        return any(batch.num_rows for batch in reader)
-
     def count_existing(self, ref: TableRef) -> int:
         """How many staged rows of a table have the id of a row that is there."""
         view, store = self.views[ref], self._storage.tables
@@ -118,3 +105,16 @@ class StagedViews:
         for path in self._opened:
             self._storage.objects.delete(path)
         self._opened.clear()
+
+
+def holds_any(store: TableStorage, view: StagedView, column: str, keys: Keys) -> bool:
+    """Whether a row of a view has one of these texts in a column."""
+    if view.handle is None:
+        return False
+    reader = store.scan(
+        view.handle,
+        columns=[column],
+        predicate=In(column, one_array(keys)),
+        fragments=view.fragments,
+    )
+    return any(batch.num_rows for batch in reader)

@@ -1,24 +1,30 @@
 """Merge mode: staged rows that take the place of committed ones, in one process or on executors.
 
 Both ways give the same rows, row ids of changed rows and counts. One process is cheaper, so it is
-taken for what it can hold.
+taken for what it can hold. When others were faster, one process upserts again; what executors wrote
+is kept, unless others wrote a row of the same id.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
+import pyarrow as pa
 import pyarrow.compute as pc
 
+from omnigraph.errors import ReadSetChanged
+from omnigraph.graph.commit_protocol import Stale
+from omnigraph.pipeline.staged_views import holds_any
 from omnigraph.settings import MergeStrategy
 from omnigraph.storage.pieces import PieceKind
 
 if TYPE_CHECKING:
     from omnigraph.pipeline.distributed_upsert import DistributedUpsert
     from omnigraph.pipeline.staged_views import StagedView
+    from omnigraph.pipeline.written_update import WrittenUpdate
     from omnigraph.settings import PipelineSettings
-    from omnigraph.storage.handles import StagedWrite, WriteStamp
+    from omnigraph.storage.handles import StagedWrite, TableHandle, WriteStamp
     from omnigraph.storage.pieces import Pieces
     from omnigraph.storage.tables import TableStorage
 
@@ -55,8 +61,39 @@ class Upserts:
         def wrote(made: Pieces) -> None:
             self.written += self.store.piece_files(view.base, made)
 
-        pieces = self.distributed.write(self.store, view, wrote)
-        return self.store.stage_pieces(view.base, PieceKind.UPDATE, pieces, stamp)
+        update = self.distributed.write(view, wrote)
+        return self._staged(view, update, view.base, stamp)
+
+    def _staged(
+        self, view: StagedView, update: WrittenUpdate, base: TableHandle, stamp: WriteStamp
+    ) -> StagedWrite:
+        staged = self.store.stage_pieces(base, PieceKind.UPDATE, update.pieces, stamp)
+
+        def rebase(newer: TableHandle) -> StagedWrite:
+            moved = self._moved(view, update, base, newer)
+            self.written += self.store.piece_files(newer, moved.pieces)
+            return self._staged(view, moved, newer, stamp)
+
+        return replace(staged, rebase=rebase)
+
+    def _moved(
+        self, view: StagedView, update: WrittenUpdate, base: TableHandle, newer: TableHandle
+    ) -> WrittenUpdate:
+        """The update of a newer version, without another stage on Spark.
+
+        Raises:
+            Stale: others wrote or removed a row of the same id, or rewrote a fragment.
+        """
+        found = self.store.changed_since(newer, base)
+        touched = pa.chunked_array([found.changed, found.removed])
+        moved: WrittenUpdate | None = None
+        if self.distributed is not None and not (
+            len(touched) and holds_any(self.store, view, "id", touched)
+        ):
+            moved = update.moved_to(self.distributed.storage, newer)
+        if moved is None:
+            raise Stale(_overtaken(base, newer))
+        return moved
 
     def choose(self, view: StagedView) -> MergeStrategy:
         """How a view is upserted, by the settings and by what one process would have to hold."""
@@ -77,3 +114,12 @@ def driver_bytes(store: TableStorage, view: StagedView) -> int:
     length = pc.mean(pc.binary_length(ids)).as_py() or 0
     staged = store.staged_bytes(view.handle, view.fragments)
     return staged + int(rows * (length + _OFFSET_BYTES))
+
+
+def _overtaken(base: TableHandle, newer: TableHandle) -> ReadSetChanged:
+    return ReadSetChanged(
+        f"{base.layout.table_key} changed while rows were merged into it; load again",
+        member=base.layout.table_key,
+        expected=str(base.pin.version),
+        actual=str(newer.pin.version),
+    )

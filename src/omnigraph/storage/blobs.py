@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, cast
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from omnigraph.errors import InternalError
 from omnigraph.storage.layout import column_of, schema_of
 from omnigraph.storage.predicates import In
 from omnigraph.storage.reading import Ids, chunks, scanner_filter
@@ -42,10 +43,17 @@ class Blob:
     """Where the bytes are, if the graph only holds their address."""
 
     calls: StoreCalls = field(repr=False, compare=False)
-    file: BlobFile = field(repr=False, compare=False)
+    file: BlobFile | None = field(repr=False, compare=False)
+    """`None` for bytes elsewhere: nobody opens them."""
 
     def read(self, start: int, end: int) -> bytes:
-        """The bytes from `start` up to `end`, fewer if the value ends before."""
+        """The bytes from `start` up to `end`, fewer if the value ends before.
+
+        Raises:
+            InternalError: they lie outside the graph.
+        """
+        if self.file is None:
+            raise InternalError("the bytes of a blob outside the graph are never read")
         with self.calls.making("read_blob", self.uri or "blob"):
             self.file.seek(start)
             return self.file.read(max(0, min(end, self.length) - start))
@@ -63,11 +71,13 @@ def blob(calls: StoreCalls, handle: TableHandle, entity_id: str, name: str) -> B
     row = found.to_pylist()[0]
     if row["length"] is None:
         return None
+    if row["uri"] is not None:
+        return Blob(length=0, uri=row["uri"], calls=calls, file=None)
     with calls.making("open_blob", handle.layout.table_key):
         (file,) = handle.dataset.take_blobs(column_of(handle.layout, name), ids=[row["row_id"]])
         if file is None:
             return None
-        return Blob(length=file.size(), uri=row["uri"], calls=calls, file=file)
+        return Blob(length=file.size(), uri=None, calls=calls, file=file)
 
 
 def descriptors(calls: StoreCalls, handle: TableHandle, ids: Ids, name: str) -> pa.Table:

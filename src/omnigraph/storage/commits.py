@@ -14,7 +14,7 @@ from omnigraph.errors import StorageError, StorageUnavailable
 from omnigraph.ids import new_link_uuid
 from omnigraph.storage import staging
 from omnigraph.storage.files import fork_files, line_folder, version_files
-from omnigraph.storage.handles import ForkState, Pin, lance_branch
+from omnigraph.storage.handles import CREATION, ForkState, Pin, lance_branch
 from omnigraph.storage.layout import physical_schema
 from omnigraph.storage.signals import (
     AlreadyExists,
@@ -24,6 +24,7 @@ from omnigraph.storage.signals import (
     ObjectMissing,
     StorageSignal,
 )
+from omnigraph.storage.torn import remove_torn_refs
 from omnigraph.storage.writes import text_indexes
 
 if TYPE_CHECKING:
@@ -65,7 +66,10 @@ def create_table(writing: Writing, lines: Lines, layout: TableLayout) -> Pin:
     handle = lines.keep(layout, None, dataset)
     operation = text_indexes(writing, handle)
     if operation is not None:
-        registered = Transaction(handle.pin.version, operation, new_link_uuid(writing.ids))
+        properties = {"omnigraph.kind": CREATION}
+        registered = Transaction(
+            handle.pin.version, operation, new_link_uuid(writing.ids), properties
+        )
         handle = lines.keep(layout, None, _commit(writing, handle, registered))
     writing.durable.sync([layout.location])
     return handle.pin
@@ -79,11 +83,14 @@ def sync_staged(writing: Writing, staged: StagedWrite) -> None:
 def sync_links(
     writing: Writing, layout: TableLayout, line: str | None, base_version: int, uuids: Sequence[str]
 ) -> None:
-    """Make the versions durable that these links made on top of a base, one after the other."""
+    """Make the versions durable that these links made on top of a base, one after the other.
+
+    Whoever made them may have failed to.
+    """
     for version, uuid in enumerate(uuids, start=base_version):
         made = Pin(location=layout.location, branch=line, version=version + 1)
         # A version carries its transaction, so a power cut may have taken the other file.
-        writing.durable.sync(version_files(made, version, uuid)[:1])
+        writing.durable.renew(version_files(made, version, uuid)[:1])
 
 
 def commit_staged(writing: Writing, lines: Lines, handle: TableHandle, link: Link) -> TableHandle:
@@ -176,8 +183,23 @@ def fork(
         if state is None or not _starts_at(state, handle):
             delete_fork(writing, lines, layout, branch_id, delete_prefix)
             _create_line(writing, handle, name)
+        else:
+            return _adopted(writing, handle, name)
     writing.durable.sync(fork_files(layout.location, name))
-    return Pin(location=layout.location, branch=name, version=handle.pin.version)
+    return _fork_pin(handle, name)
+
+
+def _adopted(writing: Writing, handle: TableHandle, name: str) -> Pin:
+    """A line that was found; whoever made it may not have made it durable."""
+    pin = _fork_pin(handle, name)
+    ref, _ = fork_files(pin.location, name)
+    version, _ = version_files(pin, pin.version, "")
+    writing.durable.renew([ref, version])
+    return pin
+
+
+def _fork_pin(handle: TableHandle, name: str) -> Pin:
+    return Pin(location=handle.pin.location, branch=name, version=handle.pin.version)
 
 
 def _create_line(writing: Writing, handle: TableHandle, name: str) -> None:
@@ -201,12 +223,12 @@ def fork_state(lines: Lines, layout: TableLayout, branch_id: BranchId) -> ForkSt
         ObjectMissing: there is no such table.
     """
     name = _line_name(branch_id)
-    found = lines.branches(layout).get(name)
-    if found is None:
+    start = lines.start_of(layout, name)
+    if start is None:
         return None
     return ForkState(
-        parent_branch=found["parent_branch"],
-        parent_version=found["parent_version"],
+        parent_branch=start.parent,
+        parent_version=start.version,
         head=lines.head_version(layout, name),
     )
 
@@ -224,16 +246,30 @@ def delete_fork(
         LineHasChildren: another line grew from it.
     """
     name = _line_name(branch_id)
+    try:
+        try:
+            _delete_line(writing, lines, layout, name)
+        except (StorageError, StorageUnavailable):
+            # Lance has no class for its refusal to delete a line from which another grew, and it
+            # stumbles over the torn ref of any line.
+            remove_torn_refs(writing.location, writing.calls, layout.location)
+            _require_childless(lines, layout, name)
+            _delete_line(writing, lines, layout, name)
+    except ObjectMissing:
+        delete_prefix(line_folder(layout.location, name))
+    lines.forget_line(layout, name)
+
+
+def _delete_line(writing: Writing, lines: Lines, layout: TableLayout, name: str) -> None:
+    with writing.calls.making("delete_fork", layout.table_key):
+        staging.delete_line(lines.root(layout), name)
+
+
+def _require_childless(lines: Lines, layout: TableLayout, name: str) -> None:
     branches = lines.branches(layout)
     children = sorted(child for child, each in branches.items() if each["parent_branch"] == name)
     if children:
         raise LineHasChildren(f"{layout.table_key}: {', '.join(children)} grew from {name}")
-    try:
-        with writing.calls.making("delete_fork", layout.table_key):
-            staging.delete_line(lines.root(layout), name)
-    except ObjectMissing:
-        delete_prefix(line_folder(layout.location, name))
-    lines.forget_line(layout, name)
 
 
 def _line_name(branch_id: BranchId) -> str:

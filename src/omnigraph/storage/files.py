@@ -19,6 +19,23 @@ if TYPE_CHECKING:
     from omnigraph.storage.location import GraphLocation
 
 _GREATEST_VERSION = 2**64 - 1
+_MANIFEST_SUFFIX = ".manifest"
+
+
+def version_name(version: int) -> str:
+    """The name of the file that makes a version.
+
+    Lance counts the names down, so that a listing shows the newest first.
+    """
+    return f"{_GREATEST_VERSION - version:020d}{_MANIFEST_SUFFIX}"
+
+
+def version_of_name(name: str) -> int | None:
+    """The number of the version that a file of this name makes, if it is one of a line."""
+    stem = name.removesuffix(_MANIFEST_SUFFIX)
+    if stem == name or not (stem.isascii() and stem.isdigit()):
+        return None
+    return _GREATEST_VERSION - int(stem)
 
 
 def line_folder(location: str, branch: str | None) -> str:
@@ -27,13 +44,10 @@ def line_folder(location: str, branch: str | None) -> str:
 
 
 def version_files(pin: Pin, base_version: int, uuid: str) -> tuple[str, ...]:
-    """The two files that a commit on `base_version` writes: the version and its transaction.
-
-    Lance counts file names of versions down, so that a listing shows the newest first.
-    """
+    """The two files that a commit on `base_version` writes: the version and its transaction."""
     folder = line_folder(pin.location, pin.branch)
     return (
-        f"{folder}/_versions/{_GREATEST_VERSION - pin.version:020d}.manifest",
+        f"{folder}/_versions/{version_name(pin.version)}",
         f"{folder}/_transactions/{base_version}-{uuid}.txn",
     )
 

@@ -54,5 +54,7 @@ def open_storage(
         objects=objects,
         durable=durable,
         manifest=ManifestStorage(location, calls, durable, objects),
-        tables=TableStore(location, calls, durable, ids, delete_prefix=objects.delete_prefix),
+        tables=TableStore(
+            location, calls, durable, ids, get=objects.get, delete_prefix=objects.delete_prefix
+        ),
     )

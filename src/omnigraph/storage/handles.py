@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 LINE_PREFIX = "b-"
 """Before the id of a graph branch: the Lance branch that holds its line."""
 
+CREATION = "create_table"
+"""The kind of a version that belongs to the creation of its table, before any line names it."""
+
 MAIN_LINE: None = None
 """The Lance branch of a table's main line, as a pin names it."""
 

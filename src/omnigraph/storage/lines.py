@@ -7,16 +7,20 @@ store. All datasets share one Lance session, and with it the caches of file meta
 
 from __future__ import annotations
 
+import json
 import threading
 from collections import OrderedDict
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 import lance
 from lance.lance import _Session as Session
 
 from omnigraph.errors import StorageInternalError, StorageUnsupported
+from omnigraph.storage.files import line_folder
 from omnigraph.storage.handles import Pin, TableHandle, TableLayout, VersionTrace
 from omnigraph.storage.signals import ObjectMissing
+from omnigraph.storage.version_files import newest_version
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
@@ -68,17 +72,32 @@ class Recent(Generic[_Value]):
         return len(self._values)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LineStart:
+    """The version from which a line grew."""
+
+    parent: str | None
+    """The line that has it; `None` is the main line."""
+
+    version: int
+
+
 class Lines:
     """The tables of one graph, opened by line and version."""
 
-    __slots__ = ("_calls", "_pinned", "_session", "_tips", "location")
+    __slots__ = ("_calls", "_get", "_heads", "_pinned", "_session", "_tips", "location")
 
-    def __init__(self, location: GraphLocation, calls: StoreCalls) -> None:
+    def __init__(
+        self, location: GraphLocation, calls: StoreCalls, get: Callable[[str], bytes]
+    ) -> None:
         self.location = location
         self._calls = calls
+        self._get = get
         self._session = Session()
         self._pinned: Recent[LanceDataset] = Recent(CACHED_HANDLES)
         self._tips: Recent[LanceDataset] = Recent(CACHED_HANDLES)
+        self._heads: Recent[int] = Recent(CACHED_HANDLES)
+        """By line: a version that was the newest, from where the newest is searched."""
 
     @property
     def session(self) -> Session:
@@ -111,9 +130,15 @@ class Lines:
         Raises:
             ObjectMissing: there is no such line.
         """
-        tip = self._tip(layout, branch)
+        if not self.location.is_local:
+            tip = self._tip(layout, branch)
+            with self._calls.making("latest_version", layout.table_key):
+                return int(tip.latest_version)
+        key = (layout.location, branch)
         with self._calls.making("latest_version", layout.table_key):
-            version: int = tip.latest_version
+            folder = self.location.path(line_folder(layout.location, branch))
+            version = newest_version(folder, self._heads.find(key))
+        self._heads.keep(key, version)
         return version
 
     def head(self, layout: TableLayout, branch: str | None) -> TableHandle:
@@ -128,9 +153,11 @@ class Lines:
             ObjectMissing: the version is gone, or newer than the handle.
         """
         layout, branch = handle.layout, handle.pin.branch
-        known = self.branches(layout) if branch is not None else {}
-        while branch is not None and branch in known and version < known[branch]["parent_version"]:
-            branch = known[branch]["parent_branch"]
+        while branch is not None:
+            start = self.start_of(layout, branch)
+            if start is None or version >= start.version:
+                break
+            branch = start.parent
         return self.open(layout, Pin(location=layout.location, branch=branch, version=version))
 
     def root(self, layout: TableLayout) -> LanceDataset:
@@ -146,6 +173,17 @@ class Lines:
         root = self.root(layout)
         with self._calls.making("list_branches", layout.table_key):
             return root.branches.list()
+
+    def start_of(self, layout: TableLayout, name: str) -> LineStart | None:
+        """Where a line grew from its parent, as its own ref tells; `None` if there is no such line.
+
+        One small object is read, however many lines the table has.
+        """
+        try:
+            ref = json.loads(self._get(f"{layout.location}/_refs/branches/{name}.json"))
+        except ObjectMissing:
+            return None
+        return LineStart(parent=ref.get("parentBranch"), version=int(ref["parentVersion"]))
 
     def trace(self, layout: TableLayout, branch: str | None, version: int) -> VersionTrace:
         """Who made a version; nothing but its number if that cannot be read.
@@ -174,7 +212,7 @@ class Lines:
     def forget_line(self, layout: TableLayout, branch: str) -> None:
         """Forget what was opened of a line that is gone or may be made anew."""
         line = (layout.location, branch)
-        for cache in (self._pinned, self._tips):
+        for cache in (self._pinned, self._tips, self._heads):
             cache.forget(lambda key: isinstance(key, tuple) and key[:2] == line)
 
     def _tip(self, layout: TableLayout, branch: str | None) -> LanceDataset:
@@ -187,8 +225,12 @@ class Lines:
 
     def _open_root(self, layout: TableLayout) -> LanceDataset:
         with self._calls.making("open", layout.table_key):
+            newest = None
+            if self.location.is_local:
+                newest = newest_version(self.location.path(layout.location))
             return lance.dataset(
                 self.location.uri(layout.location),
+                version=newest,
                 session=self._session,
                 storage_options=dict(self.location.options) or None,
             )

@@ -75,6 +75,14 @@ class StorageAdapter:
         if durable:
             self._durable.sync([path])
 
+    def renew(self, path: str) -> None:
+        """Make an object survive a power cut that others created.
+
+        Raises:
+            ObjectMissing: there is no such object.
+        """
+        self._durable.renew([path])
+
     def put(self, path: str, data: bytes) -> None:
         """Replace an object; only its single owner may call this."""
         with self._calls.making("put", path):
@@ -216,10 +224,29 @@ def decode(data: bytes, path: str) -> dict[str, Any]:
         StorageVersionTooNew: a later release wrote it.
         ValueError: it is no control object.
     """
+    return require_format(parse(data, path), path)
+
+
+def parse(data: bytes, path: str) -> dict[str, Any]:
+    """The content of a control object of any release.
+
+    Raises:
+        ValueError: it is no control object.
+    """
     content = json.loads(data)
     written = content.get("format") if isinstance(content, dict) else None
     if not isinstance(written, int) or written < 1:
         raise ValueError(f"{path} has no format number")
+    return dict(content)
+
+
+def require_format(content: dict[str, Any], path: str) -> dict[str, Any]:
+    """The content of a control object, if this release knows its shape.
+
+    Raises:
+        StorageVersionTooNew: a later release wrote it.
+    """
+    written = content["format"]
     if written > OBJECT_FORMAT:
         raise StorageVersionTooNew(
             f"{path} has format {written}, this release reads {OBJECT_FORMAT}; upgrade omnigraph",
@@ -227,7 +254,7 @@ def decode(data: bytes, path: str) -> dict[str, Any]:
             found=written,
             known=OBJECT_FORMAT,
         )
-    return dict(content)
+    return content
 
 
 def _info(found: ObjectMeta) -> ObjectInfo:

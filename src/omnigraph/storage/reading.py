@@ -1,4 +1,4 @@
-"""Reads a table at a pin: scans, lookups by id, and what changed since an older version.
+"""Reads a table at a pin: scans, and lookups by id.
 
 Everything here speaks in property names. A predicate goes to Lance's own scanner when its types
 allow it and to DataFusion over the table provider otherwise; the rows are the same.
@@ -84,17 +84,6 @@ class ScanOptions:
     """Add the column `ROW_ADDRESS`; only together with `fragments`."""
     fragments: Sequence[int] | None = None
     """Only rows of these fragments, in their order."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChangedRows:
-    """How a table differs from an older version of its line, by entity id."""
-
-    changed: Ids
-    """Added or written since; a row that was written with equal values counts."""
-
-    removed: Ids
-    """There then, gone now."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -196,7 +185,7 @@ def scanner_filter(handle: TableHandle, predicate: Predicate) -> pc.Expression |
 def _source(
     reads: Reads, handle: TableHandle, names: Sequence[str], options: ScanOptions
 ) -> pa.RecordBatchReader:
-    columns = _present(handle, names)
+    columns = present_columns(handle, names)
     expression = None
     if options.predicate is not None:
         expression = scanner_filter(handle, options.predicate)
@@ -250,7 +239,8 @@ def _fragments(handle: TableHandle, wanted: Sequence[int]) -> list[LanceFragment
     return [each for each in found if each is not None]
 
 
-def _present(handle: TableHandle, names: Sequence[str]) -> list[str]:
+def present_columns(handle: TableHandle, names: Sequence[str]) -> list[str]:
+    """The stored columns of some properties, as far as this version of the table has them."""
     known = set(handle.dataset.schema.names)
     wanted = [column_of(handle.layout, name) for name in names]
     # Without any column the scanner cannot tell how many rows there are.
@@ -385,7 +375,7 @@ def take_rows(
     if not len(row_ids):
         return schema.empty_table()
     with reads.calls.making("take", handle.layout.table_key):
-        found = handle.dataset._take_rows(row_ids, columns=_present(handle, names))  # noqa: SLF001
+        found = handle.dataset._take_rows(row_ids, columns=present_columns(handle, names))  # noqa: SLF001
     if found.num_rows != len(row_ids):
         raise InternalError(
             f"{handle.layout.table_key} gave {found.num_rows} rows for {len(row_ids)} row ids"
@@ -450,51 +440,6 @@ def _addresses(
             return pa.array(found["_rowaddr"].combine_chunks(), pa.uint64())
     table = handle.dataset.to_table(columns=[], filter=expression, with_row_address=True)
     return pa.array(table["_rowaddr"].combine_chunks(), pa.uint64())
-
-
-def changed_since(reads: Reads, handle: TableHandle, old: TableHandle) -> ChangedRows:
-    """What changed between an older version of the line and this one.
-
-    Costs what was written since, not what is stored: fragments that both versions share as they are
-    hold no row that came or went.
-    """
-    with reads.calls.making("changed_since", handle.layout.table_key):
-        newer = handle.dataset.to_table(
-            columns=["id"],
-            filter=f"_row_last_updated_at_version > {old.pin.version:d}",  # made here, an integer
-        )
-        before, after = _differing(old.dataset, handle.dataset)
-        gone = _fragment_ids(old.dataset, before)
-        here = _fragment_ids(handle.dataset, after)
-    removed = gone.filter(pc.invert(pc.is_in(gone, value_set=here)))
-    return ChangedRows(changed=_ids(newer), removed=removed)
-
-
-def _differing(
-    old: LanceDataset, new: LanceDataset
-) -> tuple[list[LanceFragment], list[LanceFragment]]:
-    """The fragments of each version that the other does not have exactly so."""
-    before = {_identity(fragment): fragment for fragment in old.get_fragments()}
-    after = {_identity(fragment): fragment for fragment in new.get_fragments()}
-    return (
-        [fragment for key, fragment in before.items() if key not in after],
-        [fragment for key, fragment in after.items() if key not in before],
-    )
-
-
-def _identity(fragment: LanceFragment) -> tuple[object, ...]:
-    # Lines name the same file by different bases, so a base is no part of the identity; a column
-    # that was added later is, which only costs a comparison of ids.
-    files = tuple(sorted(file.path for file in fragment.metadata.files))
-    deleted = fragment.metadata.deletion_file
-    marks = None if deleted is None else (deleted.read_version, deleted.id)
-    return fragment.fragment_id, files, marks
-
-
-def _fragment_ids(dataset: LanceDataset, fragments: list[LanceFragment]) -> Ids:
-    if not fragments:
-        return pa.array([], pa.string())
-    return _ids(dataset.scanner(columns=["id"], fragments=fragments).to_table())
 
 
 def _ids(table: pa.Table) -> Ids:

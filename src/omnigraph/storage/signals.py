@@ -39,5 +39,13 @@ class Interleaved(StorageSignal):
         self.version = version
 
 
+class NotDurable(StorageSignal):
+    """What was written is there for every reader, and a power cut may take it."""
+
+
+class LeadsOut(StorageSignal):
+    """A link on the way to a file leads out of the folder in which it must lie."""
+
+
 class LineHasChildren(StorageSignal):
     """A line of a table cannot be deleted: another line grew from it."""

@@ -10,6 +10,8 @@ from lance import LanceOperation
 from omnigraph.errors import InternalError
 
 if TYPE_CHECKING:
+    from lance.fragment import FragmentMetadata
+
     from omnigraph.storage.calls import StoreCalls
     from omnigraph.storage.handles import StagedWrite, TableHandle
 
@@ -24,6 +26,10 @@ class FragmentInfo:
 
     deleted_rows: int
     size_bytes: int
+    files: tuple[str, ...] = ()
+    """The names of its data files. They never change; which of its rows are deleted may."""
+
+    deletion_file: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,15 +49,19 @@ class TableStats:
 def fragments(calls: StoreCalls, handle: TableHandle) -> list[FragmentInfo]:
     """The fragments of a version, by number."""
     with calls.making("fragments", handle.layout.table_key):
-        return [
-            FragmentInfo(
-                fragment_id=fragment.fragment_id,
-                rows=fragment.metadata.num_rows,
-                deleted_rows=fragment.metadata.num_deletions,
-                size_bytes=sum(file.file_size_bytes or 0 for file in fragment.metadata.files),
-            )
-            for fragment in handle.dataset.get_fragments()
-        ]
+        return [_info(fragment.metadata) for fragment in handle.dataset.get_fragments()]
+
+
+def _info(fragment: FragmentMetadata) -> FragmentInfo:
+    deleted = fragment.deletion_file
+    return FragmentInfo(
+        fragment_id=fragment.id,
+        rows=fragment.num_rows,
+        deleted_rows=fragment.num_deletions,
+        size_bytes=sum(file.file_size_bytes or 0 for file in fragment.files),
+        files=tuple(sorted(file.path for file in fragment.files)),
+        deletion_file=None if deleted is None else deleted.path(fragment.id),
+    )
 
 
 def files_after(calls: StoreCalls, staged: StagedWrite) -> int:

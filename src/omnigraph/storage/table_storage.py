@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from omnigraph.ids import BranchId
     from omnigraph.storage.blobs import Blob
     from omnigraph.storage.capabilities import Capabilities
+    from omnigraph.storage.changes import ChangedRows
     from omnigraph.storage.handles import (
         ForkState,
         Link,
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
     from omnigraph.storage.maintenance import IndexWork
     from omnigraph.storage.pieces import PieceKind, Pieces
     from omnigraph.storage.predicates import Predicate
-    from omnigraph.storage.reading import ChangedRows, Ids, Ordering
+    from omnigraph.storage.reading import Ids, Ordering
     from omnigraph.storage.search import TextInMemory
     from omnigraph.storage.sizes import FragmentInfo, TableStats
     from omnigraph.storage.writes import Rows
@@ -119,6 +120,10 @@ class TableStorage(Protocol):
         """How many rows there are, or satisfy a predicate."""
         ...
 
+    def filtered(self, rows: pa.Table, predicate: Predicate) -> pa.Table:
+        """The rows of a table in memory that satisfy a predicate, as a scan would judge them."""
+        ...
+
     def take_ids(
         self, handle: TableHandle, ids: Ids, columns: Sequence[str] | None = None
     ) -> pa.Table:
@@ -141,11 +146,12 @@ class TableStorage(Protocol):
         """Where the matching rows lie: fragment in the upper 32 bits, offset in the lower."""
         ...
 
-    def changed_since(self, handle: TableHandle, version: int) -> ChangedRows:
+    def changed_since(
+        self, handle: TableHandle, old: TableHandle, columns: Sequence[str] = ()
+    ) -> ChangedRows:
         """What changed on the way from an older version of the line, or of those it grew from.
 
-        Raises:
-            ObjectMissing: that version is gone.
+        Both forms of the rows have their id and these columns.
         """
         ...
 
@@ -393,8 +399,8 @@ class TableStorage(Protocol):
         """
         ...
 
-    def remove_torn(self, layout: TableLayout) -> None:
-        """Remove what a power cut left of versions and lines that were never synced."""
+    def remove_torn(self, layout: TableLayout, branch: str | None) -> None:
+        """Set aside what a power cut left of versions of a line, or of a line, never synced."""
         ...
 
     def delete_fork(self, layout: TableLayout, branch_id: BranchId) -> None:

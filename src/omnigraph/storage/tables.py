@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from omnigraph.storage import (
     blobs,
+    changes,
     commits,
     indexes,
     maintenance,
@@ -21,11 +22,12 @@ from omnigraph.storage import (
     writes,
 )
 from omnigraph.storage.capabilities import Capabilities
+from omnigraph.storage.files import line_folder
 from omnigraph.storage.lines import Lines
 from omnigraph.storage.links import RowCounts, Then, Writing, chain
 from omnigraph.storage.reading import ScanOptions
 from omnigraph.storage.table_storage import TableStorage as TableStorage
-from omnigraph.storage.torn import remove_torn
+from omnigraph.storage.torn import remove_torn_refs, remove_torn_versions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
     from omnigraph.ids import BranchId, IdSource
     from omnigraph.storage.blobs import Blob
     from omnigraph.storage.calls import StoreCalls
+    from omnigraph.storage.changes import ChangedRows
     from omnigraph.storage.durability import Durable
     from omnigraph.storage.handles import (
         ForkState,
@@ -52,7 +55,7 @@ if TYPE_CHECKING:
     from omnigraph.storage.maintenance import IndexWork
     from omnigraph.storage.pieces import PieceKind, Pieces
     from omnigraph.storage.predicates import Predicate
-    from omnigraph.storage.reading import ChangedRows, Ids, Ordering
+    from omnigraph.storage.reading import Ids, Ordering
     from omnigraph.storage.search import TextInMemory
     from omnigraph.storage.sizes import FragmentInfo, TableStats
     from omnigraph.storage.writes import Rows
@@ -69,10 +72,12 @@ class TableStore:
         calls: StoreCalls,
         durable: Durable,
         ids: IdSource,
+        *,
+        get: Callable[[str], bytes],
         delete_prefix: Callable[[str], object],
     ) -> None:
         self._calls = calls
-        self._lines = Lines(location, calls)
+        self._lines = Lines(location, calls, get)
         self._reads = reading.Reads(calls=calls)
         self._writing = Writing(
             location=location, calls=calls, durable=durable, ids=ids, reads=self._reads
@@ -151,6 +156,10 @@ class TableStore:
         """How many rows there are, or satisfy a predicate."""
         return reading.count(self._reads, handle, predicate)
 
+    def filtered(self, rows: pa.Table, predicate: Predicate) -> pa.Table:
+        """The rows of a table in memory that satisfy a predicate, as a scan would judge them."""
+        return reading.filtered(self._reads, rows, predicate)
+
     def take_ids(
         self, handle: TableHandle, ids: Ids, columns: Sequence[str] | None = None
     ) -> pa.Table:
@@ -173,10 +182,11 @@ class TableStore:
         """Where the matching rows lie: fragment in the upper 32 bits, offset in the lower."""
         return reading.row_addresses(self._reads, handle, predicate)
 
-    def changed_since(self, handle: TableHandle, version: int) -> ChangedRows:
+    def changed_since(
+        self, handle: TableHandle, old: TableHandle, columns: Sequence[str] = ()
+    ) -> ChangedRows:
         """What changed on the way from an older version of the line, or of those it grew from."""
-        old = self._lines.open_ancestor(handle, version)
-        return reading.changed_since(self._reads, handle, old)
+        return changes.changed_since(self._reads, handle, old, columns)
 
     def blob(self, handle: TableHandle, entity_id: str, name: str) -> Blob | None:
         """The blob of one row, or `None` if it is null."""
@@ -395,11 +405,13 @@ class TableStore:
         """The line of a graph branch as the store has it, if it does."""
         return commits.fork_state(self._lines, layout, branch_id)
 
-    def remove_torn(self, layout: TableLayout) -> None:
-        """Remove what a power cut left of versions and lines that were never synced."""
-        remove_torn(
-            self._writing.location, self._writing.calls, layout.location, keeps_branches=False
-        )
+    def remove_torn(self, layout: TableLayout, branch: str | None) -> None:
+        """Set aside what a power cut left of versions of a line, or of a line, never synced."""
+        location, calls = self._writing.location, self._writing.calls
+        line = line_folder(layout.location, branch)
+        remove_torn_versions(location, calls, line, keeps_last=branch is None)
+        if branch is not None:
+            remove_torn_refs(location, calls, layout.location, branch)
 
     def delete_fork(self, layout: TableLayout, branch_id: BranchId) -> None:
         """Remove the line of a graph branch; one that is not there is fine."""

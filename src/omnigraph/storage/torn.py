@@ -15,6 +15,9 @@ import os
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
+from omnigraph.storage.files import version_name
+from omnigraph.storage.version_files import newest_version
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
@@ -27,29 +30,45 @@ log = logging.getLogger(__name__)
 _LANCE_END: Final = b"LANC"
 
 
-def remove_torn(
-    location: GraphLocation, calls: StoreCalls, dataset: str, *, keeps_branches: bool
+def remove_torn_versions(
+    location: GraphLocation, calls: StoreCalls, line: str, *, keeps_last: bool
 ) -> None:
-    """Set aside torn versions at the end of every line of a dataset, and torn refs.
+    """Set aside torn versions at the end of a line; a whole newest one costs a look at its end.
 
     A line without any whole version is not what a power cut leaves of a line in use: all of it is
-    damaged, and it stays as it is. Only a branch may also have been torn while it was made; with
-    `keeps_branches` it stays too.
+    damaged, and it stays as it is. Only a branch may also have been torn while it was made: without
+    `keeps_last` it goes too.
     """
-    folder = location.path(dataset)
+    folder = location.path(line) / "_versions"
     if not location.is_local or not folder.is_dir():
         return
+    with calls.making("remove_torn", line):
+        _set_aside(_torn_versions(location.path(line), keeps_last=keeps_last))
+
+
+def remove_torn_refs(
+    location: GraphLocation, calls: StoreCalls, dataset: str, name: str | None = None
+) -> None:
+    """Set aside refs of lines that a power cut tore: all such, or the one of this name."""
+    if not location.is_local:
+        return
+    folder = location.path(dataset) / "_refs" / "branches"
     with calls.making("remove_torn", dataset):
-        _set_aside(_torn_versions(folder, keeps_last=True))
-        for line in sorted(folder.glob("tree/*")):
-            _set_aside(_torn_versions(line, keeps_last=keeps_branches))
-        _set_aside(path for path in folder.glob("_refs/branches/*.json") if not _is_json(path))
+        found = folder.glob("*.json") if name is None else [folder / f"{name}.json"]
+        _set_aside(path for path in found if not _is_json(path))
 
 
 def _torn_versions(line: Path, *, keeps_last: bool) -> list[Path]:
-    """Newest versions that are not whole; Lance counts their names down."""
+    """Newest versions that are not whole."""
+    folder = line / "_versions"
+    try:
+        newest = newest_version(line)
+    except FileNotFoundError:
+        return []
+    if _is_whole(folder / version_name(newest)):
+        return []
     found: list[Path] = []
-    for path in sorted(line.glob("_versions/*.manifest")):
+    for path in sorted(folder.glob("*.manifest")):
         if _is_whole(path):
             return found
         found.append(path)

@@ -60,6 +60,17 @@ def test_a_branch_with_branches_is_not_deleted_and_they_are_named(call: Door, gr
     assert envelope["branch_descendants"] == {"names": ["b"]}
 
 
+def test_a_branch_whose_head_is_another_commit_is_not_deleted(call: Door, graph: Path) -> None:
+    call("branch", "create", "a", "--uri", graph)
+    refused = call("branch", "delete", "a", "--if-commit", "0" * 26, "--uri", graph, "--json")
+    assert refused.returncode == 4
+    assert json.loads(refused.stderr)["reason"] == "precondition_failure"
+    assert call("branch", "delete", "a", "--if-commit", "", "--uri", graph).returncode == 2
+    head = json.loads(call("commit", "list", graph, "--branch", "a", "--json").stdout)["commits"][0]
+    condition = ("--if-commit", head["graph_commit_id"])
+    assert call("branch", "delete", "a", *condition, "--uri", graph).returncode == 0
+
+
 def test_quiet_hides_the_target(call: Door, graph: Path) -> None:
     assert call("--quiet", "branch", "create", "a", "--uri", graph).stderr == ""
 

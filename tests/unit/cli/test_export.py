@@ -120,8 +120,11 @@ def test_a_closed_pipe_ends_an_export_quietly_with_0(tmp_path: Path) -> None:
     assert process.stderr is not None
     assert process.stdout.readline().startswith(b'{"type":"N"')
     process.stdout.close()
-    assert (process.wait(), process.stderr.read()) == (0, b"")
-    process.stderr.close()
+    with process.stderr as stderr:
+        said = stderr.read().splitlines()
+    # A slow machine may tell that it is at work.
+    complaints = [line for line in said if b"omnigraph.cli.progress" not in line]
+    assert (process.wait(), complaints) == (0, [])
 
 
 def test_an_export_leaves_no_trace(call: Door, people: Path) -> None:

@@ -4,6 +4,7 @@ Write the stored texts anew with `UPDATE_GOLDEN=1 pytest tests/unit/cli/test_hel
 """
 
 import os
+import re
 import shlex
 import subprocess
 import sys
@@ -15,6 +16,7 @@ import pytest
 from typer.core import TyperGroup
 from typer.main import get_command
 
+import omnigraph
 from omnigraph.cli.main import app
 from omnigraph.pipeline.session import PipelineSession
 
@@ -69,6 +71,17 @@ def test_help_of_the_server_is_the_stored_text(start: Door) -> None:
     result = start("--help", program="omnigraph-server")
     assert (result.returncode, result.stderr) == (0, "")
     compare(result.stdout, "omnigraph-server")
+
+
+def test_every_command_that_a_message_sends_people_to_exists() -> None:
+    source = Path(omnigraph.__file__).parent
+    named = {
+        name: path.name
+        for path in source.rglob("*.py")
+        for name in re.findall(r"`omnigraph ([a-z][a-z-]*)", path.read_text(encoding="utf-8"))
+    }
+    known = {path[0] for path in COMMANDS if path}
+    assert {name: path for name, path in named.items() if name not in known} == {}
 
 
 def test_no_text_is_stored_for_a_command_that_is_gone() -> None:

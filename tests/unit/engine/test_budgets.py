@@ -126,7 +126,7 @@ def test_a_query_may_run_out_of_time_at_every_step_and_leaves_the_graph_as_it_wa
     assert graph.query(QUERIES[name]).to_arrow() == wanted
 
 
-@pytest.mark.parametrize("share", [0.2, 0.05, 0.001])
+@pytest.mark.parametrize("share", [0.05, 0.01, 0.001])
 def test_a_heavy_query_ends_when_its_time_is_up(graph: Graph, share: float) -> None:
     with pytest.raises(DeadlineExceeded):
         graph.query(HEAVY, timeout_s=share * quickest(graph, HEAVY))

@@ -6,13 +6,14 @@ import json
 import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pandas as pd  # type: ignore[import-untyped]
 import pyarrow as pa
 import pytest
-from tests.unit.engine.graphs import Opened, fill, quick
+from tests.unit.engine.graphs import Opened, fill, put, quick
 
 from omnigraph import Graph
 from omnigraph.errors import (
@@ -505,6 +506,44 @@ def test_a_branch_that_others_wrote_to_stays_when_its_load_fails(
     assert rows(graph, "City", "name", branch="side") == [("oslo",), ("rome",)]
 
 
+def test_a_commit_that_lands_while_the_branch_of_a_failed_load_goes_is_kept(
+    graphs: Opened, graph: Graph
+) -> None:
+    other = graphs.again(graph)
+    with ExitStack() as points:
+
+        def touch() -> None:
+            points.close()
+            with armed("load.post_capture", lambda: None):
+                load(other, node("City", name="oslo"), mode="append", branch="side")
+
+        def wait_for_removal() -> None:
+            # From here on the next lease is that of the removal.
+            points.enter_context(armed("lease.post_create", touch))
+
+        with (
+            armed("load.post_capture", wait_for_removal),
+            pytest.raises(KeyConflict, match="'side' that this load created stays, because"),
+        ):
+            load(graph, node("City", name="rome"), mode="append", branch="side", from_="main")
+    assert rows(other, "City", "name", branch="side") == [("oslo",), ("rome",)]
+
+
+def test_a_branch_made_again_under_the_name_stays_when_the_load_fails(
+    graphs: Opened, graph: Graph
+) -> None:
+    other = graphs.again(graph)
+
+    def replace_it() -> None:
+        other.branches.delete("side")
+        other.branches.create("side")
+
+    with armed("load.post_capture", replace_it), pytest.raises(KeyConflict) as caught:
+        load(graph, node("City", name="rome"), mode="append", branch="side", from_="main")
+    assert "stays" not in caught.value.message
+    assert [each.name for each in graph.branches.list()] == ["main", "side"]
+
+
 def test_a_branch_that_others_forked_stays_when_its_load_fails(
     graphs: Opened, graph: Graph
 ) -> None:
@@ -666,21 +705,20 @@ def test_a_load_that_is_prepared_again_keeps_the_ids_it_made(graphs: Opened, gra
     def overtake() -> None:
         prepared.append(graph._graph.ids.next_ulid())
         if len(prepared) == 1:
-            # The email is asked for by the load, so it has to look again.
-            fill(other, Person=[{"name": "eve", "email": "e@x"}])
+            # The edge is asked for by the load, so it has to look again.
+            put(other, LivesIn=[{"src": "ann", "dst": "rome", "id": "l1"}])
 
     with armed("load.post_stage_pre_lease", overtake):
         report = load(
             graph,
             *(node("Note", text=f"n{at}") for at in range(3)),
-            node("Person", name="cid", email="c@x"),
-            mode="append",
+            edge("LivesIn", "ann", "rome", id="l1"),
+            mode="merge",
         )
     assert len(prepared) == 2
     assert counts(report)["node:Note"] == (3, 3, 0, 0, 0)
     assert len(rows(graph, "Note", "id")) == 3
     assert all(made < prepared[0] for (made,) in rows(graph, "Note", "id"))
-    assert {"ann", "bob", "cid", "eve"} == {name for (name,) in rows(graph, "Person", "name")}
 
 
 def test_a_key_that_others_take_meanwhile_is_a_conflict(graphs: Opened, graph: Graph) -> None:

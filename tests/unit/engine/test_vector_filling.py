@@ -31,6 +31,7 @@ node Doc {
   other: Vector(3)? @embed("title")
 }
 node Plain { name: String @key  v: Vector(2)? }
+edge Cites: Doc -> Doc @card(0..2)
 """
 
 
@@ -164,19 +165,21 @@ def test_a_load_that_is_prepared_again_asks_for_no_text_twice(
     graphs: Opened, graph: Graph, embedder: Counting
 ) -> None:
     other = graphs.again(graph)
+    graph.load(lines(doc("old", None, vec=[1, 0, 0, 0])), mode="append")
     prepared: list[int] = []
 
     def overtake() -> None:
         prepared.append(1)
         if len(prepared) == 1:
-            # The load asks who holds its code, so it has to ask again.
-            fill(other, Doc=[{"name": "c", "code": "c", "vec": [1.0, 0.0, 0.0, 0.0]}])
+            # The load asks how many documents the old one cites, so it has to ask again.
+            fill(other, Cites=[{"src": "old", "dst": "old"}])
 
     with armed("load.post_stage_pre_lease", overtake):
-        graph.load(lines(doc("a", "x", code="a"), doc("b", "y")), mode="merge")
+        cites = {"edge": "Cites", "from": "old", "to": "a"}
+        graph.load(lines(doc("a", "x"), doc("b", "y"), cites), mode="merge")
     assert len(prepared) == 2
     assert embedder.texts == ["x", "y"]
-    assert vectors(graph) == {"a": mock("x"), "b": mock("y"), "c": [1, 0, 0, 0]}
+    assert vectors(graph) == {"a": mock("x"), "b": mock("y"), "old": [1, 0, 0, 0]}
 
 
 def test_many_texts_are_asked_for_in_parts(graph: Graph, embedder: Counting) -> None:

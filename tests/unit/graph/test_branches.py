@@ -1,5 +1,6 @@
 """Branches: created and deleted at the cost of a few rows, and never mistaken for each other."""
 
+import json
 import threading
 
 import pytest
@@ -30,9 +31,11 @@ from omnigraph.errors import (
     BranchNotFound,
     InvalidBranchName,
     OmnigraphError,
+    PreconditionFailed,
     ReadOnlyGraph,
 )
 from omnigraph.failpoints import Action, FailpointHit, armed
+from omnigraph.graph.load_branch import load_branch
 from omnigraph.graph.rows import BranchRow
 from omnigraph.ids import MAIN_BRANCH_ID, BranchId, BranchName, CommitId
 from omnigraph.storage.calls import StoreCall
@@ -495,3 +498,87 @@ def test_a_branch_is_neither_made_nor_deleted_under_a_lost_lease(graphs: Opened)
     assert [each.name for each in coordinator.lines.read(MAIN_BRANCH_ID).branches().values()] == [
         "old"
     ]
+
+
+def test_a_branch_is_deleted_only_while_its_head_is_the_given_commit(graphs: Opened) -> None:
+    graph = graphs.init()
+    upsert(graph, "a")
+    made = graph.branches.create("rev")
+    wrote = upsert(graph, "b", branch="rev")
+    with pytest.raises(PreconditionFailed) as caught:
+        graph.branches.delete("rev", if_commit=made.head)
+    assert caught.value.details == {"expected": made.head, "actual": wrote.graph_commit_id}
+    assert names(graph, "rev") == ["a", "b"]
+    graph.branches.delete("rev", if_commit=wrote.graph_commit_id)
+    assert listed(graph) == ["main"]
+
+
+def test_a_commit_that_lands_before_the_lease_of_a_conditional_delete_is_kept(
+    graphs: Opened,
+) -> None:
+    graph, other = graphs.init(), graphs.open()
+    made = graph.branches.create("rev")
+    with (
+        armed("lease.post_create", once(lambda: upsert(other, "b", branch="rev"))),
+        pytest.raises(PreconditionFailed),
+    ):
+        graph.branches.delete("rev", if_commit=made.head)
+    assert names(graph, "rev") == ["b"]
+
+
+def test_a_write_that_lacks_only_its_publish_keeps_a_branch_from_a_conditional_delete(
+    graphs: Opened,
+) -> None:
+    graph, other = graphs.init(), graphs.open()
+    made = graph.branches.create("rev")
+    with killed_at("mutation.post_phase_b_pre_manifest_commit"), pytest.raises(Killed):
+        upsert(graph, "x", branch="rev")
+    with pytest.raises(PreconditionFailed):
+        other.branches.delete("rev", if_commit=made.head)
+    assert names(graph, "rev") == ["x"]
+    require_settled(graph, "rev")
+
+
+def test_a_conditional_delete_that_loses_its_lease_while_it_writes_is_taken_back(
+    graphs: Opened,
+) -> None:
+    graph = graphs.init()
+    made = graph.branches.create("rev")
+    folder = graphs.root / "__leases" / f"branch-{made.branch_id}"
+
+    def expire_and_write(call: StoreCall) -> None:
+        if call.operation == "merge":
+            watcher.before_each = None
+            (newest,) = folder.glob("*.json")
+            body = json.loads(newest.read_bytes()) | {"released": True}
+            (folder / f"{int(newest.stem) + 1:012d}.json").write_text(json.dumps(body))
+            upsert(graph, "late", branch="rev")
+
+    watcher = Watcher()
+    deleter = graphs.coordinated(observer=watcher)
+    watcher.before_each = expire_and_write
+    with pytest.raises(BranchBusy, match="send the same again"):
+        deleter.branches.delete("rev", if_commit=made.head)
+    assert names(graph, "rev") == ["late"]
+    with pytest.raises(PreconditionFailed):
+        deleter.branches.delete("rev", if_commit=made.head)
+
+
+def test_the_branch_of_a_failed_load_stays_for_whoever_wrote_to_it_first(graphs: Opened) -> None:
+    """Also between its creation and the answer to whoever created it."""
+    graph = graphs.init()
+
+    def write(call: StoreCall) -> None:
+        if call.operation == "merge":
+            watcher.after_each = None
+            upsert(graph, "early", branch="rev")
+
+    watcher = Watcher()
+    loader = graphs.coordinated(observer=watcher)
+    watcher.after_each = write
+    with (
+        pytest.raises(BranchBusy, match="'rev' that this load created stays"),
+        load_branch(loader._graph, "rev", "main", actor_id=None),
+    ):
+        raise BranchBusy("the load failed")
+    assert names(graph, "rev") == ["early"]

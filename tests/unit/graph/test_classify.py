@@ -82,6 +82,8 @@ def test_a_head_below_its_pin_or_a_missing_one_breaks_an_invariant(
 
 def test_a_version_is_foreign_unless_its_operation_is_known() -> None:
     judged = classify(facts("a", 7, "ax?"))
-    foreign = foreign_versions(judged, {"op-a"})
+    foreign = foreign_versions(judged.facts.traces, {"op-a"})
     assert [each.version for each in foreign] == [9, 10]
-    assert [each.version for each in foreign_versions(judged, {"op-a", "op-x"})] == [10]
+    assert [each.version for each in foreign_versions(judged.facts.traces, {"op-a", "op-x"})] == [
+        10
+    ]

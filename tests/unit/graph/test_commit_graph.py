@@ -11,8 +11,8 @@ from omnigraph.failpoints import Action, armed
 from omnigraph.graph.commit_graph import Commit, CommitFilter, CommitGraph
 from omnigraph.graph.line import ManifestLine
 from omnigraph.graph.recovery import RECOVERY_ACTOR
-from omnigraph.graph.rows import CommitRow, HeadRow, encode_rows
-from omnigraph.ids import MAIN_BRANCH, MAIN_BRANCH_ID, BranchId, CommitId, OperationId
+from omnigraph.graph.rows import CommitRow
+from omnigraph.ids import MAIN_BRANCH, BranchId, CommitId, OperationId
 
 # A criss-cross: by commit its parent and merged parent.
 CRISS_CROSS: Mapping[str, tuple[str, ...]] = {
@@ -41,11 +41,8 @@ def history(graphs: Opened, parents: Mapping[str, tuple[str, ...]], head: str) -
         )
         for at, (name, above) in enumerate(parents.items())
     ]
-    line = line_of(graphs, rows, head=0)
-    at = HeadRow(commit_id=CommitId(head), seq=len(rows) - 1, branch_id=MAIN_BRANCH_ID)
-    storage = graphs.storage()
-    handle = storage.manifest.merge(line.handle, encode_rows([at]))
-    return ManifestLine(handle, storage.manifest.rows(handle))
+    at = next(row.seq for row in rows if row.commit_id == head)
+    return line_of(graphs, rows, head=at, head_commit=head)
 
 
 def ids(commits: Iterable[Commit]) -> str:

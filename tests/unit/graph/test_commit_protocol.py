@@ -4,8 +4,10 @@ import pyarrow as pa
 import pytest
 from lance import LanceOperation
 from tests.unit.graph.graphs import (
+    Killed,
     Opened,
     Watcher,
+    killed_at,
     lose_lease,
     names,
     once,
@@ -20,6 +22,7 @@ from omnigraph import Graph
 from omnigraph.errors import DriftNeedsRepair, RecoveryRequired, StorageUnavailable
 from omnigraph.failpoints import Action, FailpointHit, armed
 from omnigraph.graph.intent import SidecarKind
+from omnigraph.graph.rows import CommitRow
 from omnigraph.graph.tables import pin_of
 from omnigraph.graph.write_txn import PreparedWrite, WriteRequest, WriteTxn
 from omnigraph.ids import MAIN_BRANCH_ID, BranchId, BranchName, OperationId
@@ -54,7 +57,7 @@ def test_a_table_that_something_else_wrote_to_is_left_alone_and_stays_readable(
     upsert(graph, "a")
     move(graph, person_table(graph), "stranger", "nobody")
     before = table_files(graphs.root)
-    with pytest.raises(DriftNeedsRepair, match="repair") as caught:
+    with pytest.raises(DriftNeedsRepair, match="restore the graph") as caught:
         upsert(graph, "b")
     assert caught.value.details["table"] == "node:Person"
     assert table_files(graphs.root) == before
@@ -71,7 +74,7 @@ def adopt_automatic_cleanup(graph: Graph) -> None:
     operation = LanceOperation.UpdateConfig(
         config_updates=LanceOperation.UpdateMap(settings, replace=False)
     )
-    request = WriteRequest(kind=SidecarKind.REPAIR, branch=BranchName("main"))
+    request = WriteRequest(kind=SidecarKind.TABLE_SETTINGS, branch=BranchName("main"))
     (ref,) = [
         each
         for each, pin in graph._graph.lines.read(MAIN_BRANCH_ID).pins.items()
@@ -95,10 +98,56 @@ def test_settings_that_delete_old_versions_go_before_the_first_write(graphs: Ope
     assert person_table(graph).dataset.config()
     upsert(graph, "b")
     assert person_table(graph).dataset.config() == {}
-    assert [each.kind for each in graph.commits][:3] == ["mutation", "repair", "repair"]
+    assert [each.kind for each in graph.commits][:3] == ["mutation", *["table_settings"] * 2]
     assert names(graphs.open()) == ["a", "b"]
     assert graph.snapshot(first.graph_commit_id).count("Person") == 1
     require_settled(graph)
+
+
+@pytest.mark.parametrize(
+    "point",
+    [
+        "table_settings.post_capture",
+        "table_settings.post_stage_pre_lease",
+        "table_settings.post_lease_pre_sidecar",
+        "table_settings.post_phase_a",
+        "table_settings.pre_table_commit",
+        "table_settings.post_table_commit",
+        "table_settings.post_phase_b_pre_manifest_commit",
+        "table_settings.post_phase_c_pre_phase_d",
+        "table_settings.post_phase_d_pre_release",
+    ],
+)
+def test_a_write_that_dies_while_it_removes_such_settings_leaves_all_or_nothing(
+    graphs: Opened, point: str
+) -> None:
+    graph = graphs.init()
+    first = upsert(graph, "a")
+    adopt_automatic_cleanup(graph)
+    with killed_at(point), pytest.raises(Killed):
+        upsert(graph, "b")
+    again = graphs.open()
+    assert (names(again), sidecars(graphs.root)) == (["a"], [])
+    with armed("table_settings.between_links", Action.RAISE):  # It has one link.
+        upsert(again, "b")
+    assert person_table(again).dataset.config() == {}
+    assert again.snapshot(first.graph_commit_id).count("Person") == 1
+    require_settled(again)
+
+
+def test_a_removal_of_settings_that_lacks_only_its_publish_is_finished(graphs: Opened) -> None:
+    graph = graphs.init()
+    upsert(graph, "a")
+    adopt_automatic_cleanup(graph)
+    with (
+        killed_at("table_settings.post_phase_b_pre_manifest_commit"),
+        pytest.raises(Killed),
+    ):
+        upsert(graph, "b")
+    again = graphs.open()
+    (record,) = again.maintenance.recoveries()
+    assert (record.recovery_kind, record.writer_kind) == ("rolled_forward", "table_settings")
+    assert person_table(again).dataset.config() == {}
 
 
 def test_the_residue_of_a_settled_operation_is_removed_by_the_next_write(graphs: Opened) -> None:
@@ -267,3 +316,59 @@ def test_refresh_finishes_what_lacks_only_its_publish_and_restores_nothing(graph
     assert len(sidecars(graphs.root)) == 1
     assert names(graphs.open()) == ["a"]
     require_settled(graph)
+
+
+JOB = "01J00000000000000000000JOB"
+
+
+def commit_job(graph: Graph, *, key: str | None = None, branch: str = "main") -> CommitRow:
+    """The one row of one job, as any process that goes on with it commits it."""
+
+    def prepare(txn: WriteTxn) -> PreparedWrite:
+        (ref,) = [each for each, pin in txn.line.pins.items() if pin.table_key == "node:Person"]
+        handle = txn.writable(ref)
+        row = pa.Table.from_pylist([{"id": "j", "name": "j"}], schema=handle.layout.schema)
+        staged = txn.store.stage_append(handle, row, txn.stamp)
+        return PreparedWrite(staged=(staged,), stats={"load": {"job": JOB}})
+
+    request = WriteRequest(
+        kind=SidecarKind.LOAD,
+        branch=BranchName(branch),
+        idempotency_key=key,
+        request_digest=key,
+        job=JOB,
+    )
+    row = graph._graph.protocol.run(request, prepare)
+    assert row is not None
+    return row
+
+
+@pytest.mark.parametrize("keys", [(None, None), ("a", None), (None, "a"), ("a", "b"), ("a", "a")])
+def test_of_two_processes_at_one_job_the_later_gets_the_commit_of_the_other(
+    graphs: Opened, keys: tuple[str | None, str | None]
+) -> None:
+    graph, other = graphs.init(), graphs.open()
+    made: list[CommitRow] = []
+    between = once(lambda: made.append(commit_job(other, key=keys[1])))
+    with armed("load.post_stage_pre_lease", between):
+        assert commit_job(graph, key=keys[0]) == made[0]
+    assert (names(graph), len(graph.commits.list(kind="load"))) == (["j"], 1)
+
+
+def test_a_job_whose_commit_lacks_only_its_publish_is_not_committed_again(graphs: Opened) -> None:
+    graph, other = graphs.init(), graphs.open()
+    with killed_at("load.post_phase_b_pre_manifest_commit"), pytest.raises(Killed):
+        commit_job(graph, key="a")
+    done = commit_job(other)
+    assert done.idempotency_key == "a"
+    assert names(graph) == ["j"]
+    require_settled(graph)
+
+
+def test_a_branch_that_has_the_rows_of_a_job_takes_no_second_commit_of_it(graphs: Opened) -> None:
+    graph = graphs.init()
+    graph.branches.create("before")
+    done = commit_job(graph)
+    graph.branches.create("after")
+    assert commit_job(graph, branch="after") == done
+    assert commit_job(graph, branch="before") != done

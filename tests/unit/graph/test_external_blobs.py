@@ -15,6 +15,7 @@ from omnigraph import Graph
 from omnigraph.errors import (
     ExternalBlobDenied,
     ExternalBlobSource,
+    InternalError,
     InvalidArgument,
     LoadRejected,
     ResourceLimit,
@@ -54,9 +55,9 @@ def refusal(policy: ExternalBlobs, uri: str) -> str:
         ("s3://assets/im%61ges", "s3://assets/images/a.png"),
         ("s3://assets/one.bin", "s3://assets/one.bin"),
         ("s3://assets/x", "s3://assets/x/100%.txt"),
-        ("file:///data", "file:///data/a"),
-        ("file://localhost/data", "file:///data/a"),
-        ("file:///data", "FILE://localhost/data/b c"),
+        ("file:///usr", "file:///usr/a"),
+        ("file://localhost/usr", "file:///usr/a"),
+        ("file:///usr", "FILE://localhost/usr/b c"),
     ],
 )
 def test_an_address_below_a_base_is_allowed(base: str, uri: str) -> None:
@@ -81,28 +82,28 @@ def test_an_address_beside_a_base_is_denied(uri: str) -> None:
 @pytest.mark.parametrize(
     "uri",
     [
-        "file:///data/../etc/passwd",
-        "file:///data/./a",
-        "file:///data/%2e%2e/etc/passwd",
-        "file:///data/%2E./etc/passwd",
-        "file:///data/%252e%252e/etc/passwd",
-        "file:///data/%25252e%25252e/etc/passwd",
-        "file:///data/..%2fetc",
-        "file:///data/a%2Fb",
-        "file:///data/..\\etc",
-        "file:///data/%5c..",
-        "file:///data/.\t./etc",
-        "file:///data/%00",
-        "file:///data/%0a",
-        "file:///data/%ff",
-        "file:///data//a",
-        "file:///data/",
-        " file:///data/a",
-        "file:///data/a\n",
-        "file:///data/a?version=1",
-        "file:///data/a#part",
-        "file://host/data/a",
-        "file://user:secret@localhost/data/a",
+        "file:///usr/../etc/passwd",
+        "file:///usr/./a",
+        "file:///usr/%2e%2e/etc/passwd",
+        "file:///usr/%2E./etc/passwd",
+        "file:///usr/%252e%252e/etc/passwd",
+        "file:///usr/%25252e%25252e/etc/passwd",
+        "file:///usr/..%2fetc",
+        "file:///usr/a%2Fb",
+        "file:///usr/..\\etc",
+        "file:///usr/%5c..",
+        "file:///usr/.\t./etc",
+        "file:///usr/%00",
+        "file:///usr/%0a",
+        "file:///usr/%ff",
+        "file:///usr//a",
+        "file:///usr/",
+        " file:///usr/a",
+        "file:///usr/a\n",
+        "file:///usr/a?version=1",
+        "file:///usr/a#part",
+        "file://host/usr/a",
+        "file://user:secret@localhost/usr/a",
         "/data/a",
         "data/a",
         "",
@@ -116,7 +117,7 @@ def test_an_address_beside_a_base_is_denied(uri: str) -> None:
     ],
 )
 def test_an_address_that_can_be_read_in_two_ways_is_denied(uri: str) -> None:
-    refusal(allowed("file:///data", "s3://data"), uri)
+    refusal(allowed("file:///usr", "s3://data"), uri)
 
 
 def test_without_bases_every_address_is_denied() -> None:
@@ -142,9 +143,9 @@ def test_a_refusal_shows_no_credentials() -> None:
         "/data",
         "data",
         "file:///",
-        "file://host/data",
-        "file:///data/..",
-        "file:///data/%2e%2e/x",
+        "file://host/usr",
+        "file:///usr/..",
+        "file:///usr/%2e%2e/x",
         "s3://",
         "s3:///x",
         "s3://key@assets",
@@ -158,6 +159,36 @@ def test_a_base_that_names_no_place_is_refused(base: str, tmp_path: Path) -> Non
         Graph.init(tmp_path / "g", schema=SCHEMA, external_blobs=[base])
     assert caught.value.details["argument"] == "external_blobs"
     assert not (tmp_path / "g").exists()
+
+
+def test_a_folder_that_does_not_exist_is_no_base(tmp_path: Path) -> None:
+    (tmp_path / "dangling").symlink_to(tmp_path / "nowhere")
+    for name in ("missing", "dangling"):
+        with pytest.raises(InvalidArgument, match="no such folder; create it") as caught:
+            allowed((tmp_path / name).as_uri())
+        assert caught.value.details["base"] == (tmp_path / name).as_uri()
+
+
+def test_bases_that_overlap_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "a" / "b").mkdir(parents=True)
+    (tmp_path / "ab").mkdir()
+    (tmp_path / "also").symlink_to(tmp_path / "a")
+    inner, outer, linked = ((tmp_path / name).as_uri() for name in ("a/b", "a", "also"))
+    for bases in (
+        (outer, outer),
+        (outer, inner),
+        (inner, outer),
+        (outer, linked),
+        (inner, linked),
+        (linked, f"{outer}/"),
+        ("s3://assets", "s3://assets/images"),
+        ("s3://assets/im%61ges", "S3://assets/images/"),
+    ):
+        with pytest.raises(InvalidArgument, match="give only the one") as caught:
+            allowed("s3://other", *bases)
+        assert caught.value.details["argument"] == "external_blobs"
+        assert (caught.value.details["other"], caught.value.details["base"]) == bases
+    allowed(outer, (tmp_path / "ab").as_uri(), "s3://assets/a", "s3://assets/ab")
 
 
 @pytest.mark.parametrize("bases", ["s3://assets", [Path("/data")]])
@@ -243,6 +274,83 @@ def test_an_address_of_nothing_is_refused_and_nothing_is_written(
         "reason": "there is no such object",
     }
     assert graph.snapshot().graph_commit_id == head
+
+
+@pytest.fixture
+def secret(tmp_path: Path, outside: Path) -> Path:
+    """A file outside of the base, and links to it, to its folder and to nothing."""
+    folder = tmp_path / "secrets"
+    folder.mkdir()
+    (folder / "key").write_bytes(b"secret")
+    (outside / "link").symlink_to(folder / "key")
+    (outside / "linked").symlink_to(folder)
+    (outside / "there").mkdir()
+    (outside / "there" / "again").symlink_to("../linked")
+    (outside / "lost").symlink_to(folder / "nothing")
+    return folder / "key"
+
+
+@WAYS
+@pytest.mark.parametrize("name", ["link", "linked/key", "there/again/key", "lost"])
+@pytest.mark.usefixtures("secret")
+def test_a_link_that_leads_out_of_its_base_is_refused_and_nothing_is_written(
+    graph: Graph, outside: Path, write: Write, name: str
+) -> None:
+    head = graph.snapshot().graph_commit_id
+    uri = f"{outside.as_uri()}/{name}"
+    with pytest.raises(ExternalBlobDenied, match="a link on its way leads out") as caught:
+        write(graph, uri)
+    assert caught.value.details["uri"] == uri
+    assert graph.snapshot().graph_commit_id == head
+
+
+@pytest.mark.usefixtures("secret")
+def test_a_link_that_leads_out_fails_a_load_that_sets_bad_rows_aside(
+    graph: Graph, outside: Path, tmp_path: Path
+) -> None:
+    lines = [file_line("a", f"{outside.as_uri()}/link"), file_line("b", "base64:aGk=")]
+    with pytest.raises(ExternalBlobDenied):
+        set_aside(graph, lines, tmp_path / "rejects")
+    assert graph.snapshot().count("File") == 0
+
+
+def test_links_within_a_base_and_to_a_base_are_followed(tmp_path: Path, outside: Path) -> None:
+    (outside / "deep").mkdir()
+    (outside / "deep" / "link").symlink_to("../a.bin")
+    (outside / "deep" / "up").symlink_to(outside)
+    (tmp_path / "mount").symlink_to(outside)
+    for base in (outside.as_uri(), (tmp_path / "mount").as_uri()):
+        allowed(base).probe([f"{base}/a.bin", f"{base}/deep/link", f"{base}/deep/up/a.bin"])
+
+
+def test_links_in_a_circle_name_nothing(outside: Path) -> None:
+    (outside / "round").symlink_to("about")
+    (outside / "about").symlink_to("round")
+    with pytest.raises(ExternalBlobSource, match="there is no such object"):
+        allowed(outside.as_uri()).probe([f"{outside.as_uri()}/round"])
+
+
+def test_a_link_that_takes_the_place_of_a_file_later_is_not_followed(
+    graph: Graph, outside: Path, secret: Path
+) -> None:
+    """Nobody opens what was looked at once, so there is nothing that could follow it."""
+    uri = (outside / "a.bin").as_uri()
+    mutate(graph, uri)
+    (outside / "a.bin").unlink()
+    (outside / "a.bin").symlink_to(secret)
+    found = graph.blob("node", "File", "x", "content")
+    with pytest.raises(InvalidArgument, match="never opens it"):
+        found.read()
+    with pytest.raises(InvalidArgument, match="never opens it"):
+        list(found)
+    graph.mutate('query m() { update File set { rank: 5 } where name = "x" }')
+    snapshot = graph.snapshot()
+    stored = graph._graph.tables.blob(snapshot.handle(snapshot.type("File")), "x", "content")
+    assert stored is not None
+    assert (stored.uri, stored.length) == (uri, 0)
+    with pytest.raises(InternalError):
+        stored.read(0, 9)
+    assert b"secret" not in b"".join(graph.export())
 
 
 @WAYS
@@ -338,9 +446,9 @@ class Counting(ExternalObjects):
         super().__init__(StorageSettings())
         self.asked: list[str] = []
 
-    def file_size(self, path: str) -> int:
+    def file_size(self, path: str, *, inside: str) -> int:
         self.asked.append(path)
-        return super().file_size(path)
+        return super().file_size(path, inside=inside)
 
 
 def test_distinct_addresses_are_probed_once(graph: Graph, outside: Path) -> None:

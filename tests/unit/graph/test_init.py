@@ -1,5 +1,6 @@
 """How a graph begins: one moment, one winner, and a way out of every interruption."""
 
+import itertools
 import json
 import os
 import subprocess
@@ -19,6 +20,7 @@ from tests.unit.graph.graphs import (
     names,
     people,
     quick,
+    rows,
     upsert,
 )
 
@@ -440,3 +442,138 @@ def test_an_init_that_was_taken_for_dead_does_not_make_its_graph(graphs: Opened)
     with pytest.raises(InitInProgress):
         _create(graphs, watcher)
     assert not (graphs.root / "__manifest").exists()
+
+
+OTHER_SCHEMA = """
+node City { name: String @key }
+edge Near: City -> City
+node Person { name: String @key  bio: String? @index }
+"""
+
+
+class Paused:
+    """An init that sleeps at one point for so long that others take it for dead."""
+
+    def __init__(self, graphs: Opened, dies_at: str | None, *, schema: str = OTHER_SCHEMA) -> None:
+        self._graphs = graphs
+        self._schema = schema
+        self._dies_at = dies_at
+        self.slept = 0
+
+    def sleep(self) -> None:
+        """Once: ten minutes pass, and a forced init with another schema runs, or dies."""
+        self.slept += 1
+        if self.slept > 1:
+            return
+        _give_claim_to(self._graphs.root, host="elsewhere", started_at=0)
+        if self._dies_at is None:
+            self._force()
+            return
+        with killed_at(self._dies_at), pytest.raises(Killed):
+            self._force()
+
+    def _force(self) -> None:
+        Graph.init(self._graphs.root, schema=self._schema, force=True, settings=quick()).close()
+
+    def require_one_whole_graph(self) -> None:
+        """The forced one, or none at all until another is forced; nothing of the sleeper."""
+        if self._dies_at is not None:
+            with pytest.raises(GraphNotFound):
+                self._graphs.open()
+            _give_claim_to(self._graphs.root, host="elsewhere", started_at=0)
+            self._force()
+        graph = self._graphs.open()
+        assert {each.table_key for each in graph.snapshot().tables} == {
+            "node:City",
+            "node:Person",
+            "edge:Near",
+        }
+        with graph.write() as writer:
+            writer.append("City", people("x", "y"))
+            writer.append("Person", people("a", bio="wolf"))
+            writer.append("Near", rows({"src": "x", "dst": "y"}))
+            committed(writer.commit())
+        assert graph.snapshot().count("Person") == graph.snapshot().count("Near") == 1
+
+
+FORCED = (None, *BEFORE_THE_MANIFEST)
+
+
+@pytest.mark.parametrize(
+    ("point", "dies_at"),
+    [(point, each) for point in BEFORE_THE_MANIFEST for each in FORCED if each != point],
+)
+def test_an_init_that_wakes_up_after_it_was_cleared_makes_no_graph(
+    graphs: Opened, point: str, dies_at: str | None
+) -> None:
+    paused = Paused(graphs, dies_at)
+    with armed(point, paused.sleep), pytest.raises((InitInProgress, GraphExists, RootNotEmpty)):
+        _create(graphs)
+    paused.require_one_whole_graph()
+
+
+@pytest.mark.parametrize("dies_at", FORCED)
+def test_an_init_that_wakes_up_when_it_was_about_to_begin_its_graph_makes_none(
+    graphs: Opened, dies_at: str | None
+) -> None:
+    """It has looked at its claim for the last time; what stops it is the fence."""
+    paused, watcher = Paused(graphs, dies_at), Watcher()
+
+    def at_the_manifest(call: StoreCall) -> None:
+        if (call.operation, call.target) == ("create", "__manifest"):
+            paused.sleep()
+
+    watcher.before_each = at_the_manifest
+    with pytest.raises((InitInProgress, GraphExists)):
+        _create(graphs, watcher)
+    assert paused.slept == 1
+    paused.require_one_whole_graph()
+
+
+def test_an_init_that_was_cleared_makes_no_more_tables(graphs: Opened) -> None:
+    paused = Paused(graphs, None, schema="node City { name: String @key }")
+    with armed("init.post_table_create", paused.sleep), pytest.raises(InitInProgress):
+        _create(graphs)
+    made = {each.dataset_path for each in graphs.open().snapshot().tables}
+    found = {str(each.relative_to(graphs.root)) for each in graphs.root.glob("[ne]*s/*")}
+    assert found == made
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("dies_at", FORCED)
+def test_an_init_may_sleep_before_any_of_its_calls(tmp_path: Path, dies_at: str | None) -> None:
+    slept = []
+    for number in itertools.count(1):
+        graphs = Opened(tmp_path / str(number))
+        paused = Paused(graphs, dies_at)
+        refused = _create_sleeping_at(graphs, paused, number)
+        slept.append(paused.slept)
+        if paused.slept:
+            assert isinstance(refused, InitInProgress | GraphExists | RootNotEmpty), number
+            paused.require_one_whole_graph()
+            graphs.close()
+        elif any(slept):
+            break
+    assert sum(slept) > 10
+
+
+def _create_sleeping_at(graphs: Opened, paused: Paused, number: int) -> OmnigraphError | None:
+    """An init that sleeps before its n-th call, if that is between its claim and its manifest."""
+    watcher = Watcher()
+
+    def at_the_call(_: StoreCall) -> None:
+        is_claimed = (graphs.root / CLAIM_PATH).exists()
+        if len(watcher.calls) == number and is_claimed and not _has_manifest(graphs.root):
+            paused.sleep()
+
+    watcher.before_each = at_the_call
+    try:
+        _create(graphs, watcher)
+    except OmnigraphError as error:
+        return error
+    return None
+
+
+def _has_manifest(root: Path) -> bool:
+    return (root / "__manifest" / "_versions").exists()

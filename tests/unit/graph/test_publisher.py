@@ -15,11 +15,12 @@ from omnigraph.errors import (
     OmnigraphError,
     PreconditionFailed,
     ReadSetChanged,
+    StorageUnavailable,
 )
 from omnigraph.failpoints import Action, armed
 from omnigraph.graph.intent import Intent, NamedTable, ParentRule, PlannedPin, PlannedSchema
+from omnigraph.graph.line_upkeep import WIDTH
 from omnigraph.graph.publisher import (
-    COMPACT_ABOVE_FRAGMENTS,
     PUBLISHER_RETRY_BUDGET,
     AlreadyPublished,
     PublishContention,
@@ -27,6 +28,7 @@ from omnigraph.graph.publisher import (
 )
 from omnigraph.graph.rows import RecoveryRow
 from omnigraph.ids import MAIN_BRANCH_ID, OperationId, UlidSource, new_commit_id, new_operation_id
+from omnigraph.storage.signals import StorageSignal
 
 _ids = UlidSource(SystemClock())
 
@@ -255,13 +257,14 @@ def test_a_publish_registers_ends_and_accepts_in_one_commit(graphs: Opened) -> N
 
 def test_a_long_line_is_compacted_and_shows_the_same(graphs: Opened) -> None:
     graph = graphs.init()
-    for _ in range(COMPACT_ABOVE_FRAGMENTS + 2):
+    for _ in range(WIDTH + 2):
         publish(graph, intent(graph))
     line = graph._graph.lines.read(MAIN_BRANCH_ID)
-    assert line.handle.fragments > COMPACT_ABOVE_FRAGMENTS
-    graph._graph.publisher.compact_if_long(line)
+    assert line.handle.fragments > WIDTH
+    graph._graph.upkeep.after_publish(MAIN_BRANCH_ID)
     after = graphs.read_only()._graph.lines.read(MAIN_BRANCH_ID)
     assert after.handle.fragments < 3
+    assert after.tip.pins() == line.tip.pins()
     assert after.rows.sort_by("object_id").equals(line.rows.sort_by("object_id"))
     done = publish(graph, intent(graph))
     assert done.commit.parent == line.head.commit_id
@@ -269,13 +272,14 @@ def test_a_long_line_is_compacted_and_shows_the_same(graphs: Opened) -> None:
 
 def test_a_compaction_that_another_overtakes_is_given_up(graphs: Opened) -> None:
     graph, other = graphs.init(), graphs.open()
-    for _ in range(COMPACT_ABOVE_FRAGMENTS + 2):
+    for _ in range(WIDTH + 2):
         publish(graph, intent(graph))
     stale = graph._graph.lines.read(MAIN_BRANCH_ID)
     landed = publish(other, intent(other))
-    graph._graph.publisher.compact_if_long(stale)
+    with pytest.raises((StorageSignal, StorageUnavailable)):
+        graph._graph.storage.manifest.compact(stale.handle)
     assert graph.snapshot().graph_commit_id == landed.commit.commit_id
-    assert len(graph.commits.list()) == COMPACT_ABOVE_FRAGMENTS + 4
+    assert len(graph.commits.list()) == WIDTH + 4
 
 
 def test_what_fails_after_the_publish_does_not_fail_the_write(graphs: Opened) -> None:

@@ -6,7 +6,7 @@ import pytest
 from tests.unit.graph.graphs import Opened, merge_raw
 
 from omnigraph.errors import ManifestCorrupt
-from omnigraph.graph.line import ManifestLine
+from omnigraph.graph.line import read_line
 from omnigraph.graph.rows import (
     BranchRow,
     BranchState,
@@ -182,4 +182,4 @@ def test_a_stored_pin_without_its_table_is_damage(graphs: Opened, column: str) -
     merge_raw(storage, raw(PIN) | {"seq": 0, column: None})
     handle = storage.manifest.open_line(MAIN_BRANCH_ID)
     with pytest.raises(ManifestCorrupt):
-        _ = ManifestLine(handle, storage.manifest.rows(handle)).pins
+        _ = read_line(storage.manifest, handle).pins

@@ -41,6 +41,7 @@ from omnigraph.errors import (
 from omnigraph.failpoints import armed
 from omnigraph.graph.commit_graph import Commit
 from omnigraph.graph.intent import ParentRule, SidecarKind
+from omnigraph.graph.read_set import AllRows
 from omnigraph.graph.rows import CommitRow
 from omnigraph.graph.write_txn import PreparedWrite, WriteRequest, WriteTxn
 from omnigraph.graph.writer import Writer
@@ -584,11 +585,19 @@ def test_a_write_that_always_loses_gives_up_with_the_conflict(
             return  # The other write passes the same point.
         inside.append(1)
         turns.append(1)
-        upsert(other, "u", email=f"{len(turns)}@x")
+        upsert(other, "u", age=len(turns))
         inside.clear()
 
+    def prepare(txn: WriteTxn) -> PreparedWrite:
+        (ref,) = [each for each, pin in txn.line.pins.items() if pin.table_key == "node:Person"]
+        txn.read_set.ask(ref, AllRows())
+        given = pa.Table.from_pylist(
+            [{"id": "y", "name": "y"}], schema=txn.tables.layouts[ref].schema
+        )
+        return PreparedWrite(staged=(txn.store.stage_append(txn.writable(ref), given, txn.stamp),))
+
     with armed(PREPARED, overtake), pytest.raises(ReadSetChanged):
-        upsert(graph, "y", email="y@x")
+        graph._graph.protocol.run(_request(), prepare)
     assert len(turns) == 3
     assert names(graph) == ["a", "b", "c", "u"]
 

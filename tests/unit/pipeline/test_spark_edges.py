@@ -7,7 +7,7 @@ import json
 import shutil
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import lance
 import pyarrow as pa
@@ -16,7 +16,12 @@ import pytest
 from tests.unit.embedding.provider_server import ProviderServer
 
 from omnigraph import Graph
-from omnigraph.errors import ExternalBlobSource, LoadRejected, PreconditionFailed
+from omnigraph.errors import (
+    ExternalBlobDenied,
+    ExternalBlobSource,
+    LoadRejected,
+    PreconditionFailed,
+)
 from omnigraph.failpoints import armed
 from omnigraph.graph.job_pins import PINS
 from omnigraph.settings import load_settings
@@ -166,6 +171,23 @@ def test_rows_whose_blobs_are_not_there_are_set_aside_as_in_one_process(tmp_path
         (6, "orphan_edge", "dst"),
     ]
     assert found[3]["caused_by"]["line"] == 2
+
+
+@pytest.mark.parametrize("engine", ["local", "spark"])
+@pytest.mark.usefixtures("session")
+def test_a_link_that_leads_out_of_its_base_is_refused_in_both_lanes(
+    tmp_path: Path, engine: Literal["local", "spark"]
+) -> None:
+    base = tmp_path / "base"
+    base.mkdir()
+    (tmp_path / "secret").write_bytes(b"secret")
+    (base / "link").symlink_to(tmp_path / "secret")
+    path = tmp_path / "people.jsonl"
+    path.write_bytes(person("ada", photo=f"{base.as_uri()}/link"))
+    with Graph.init(tmp_path / "g", schema=SCHEMA, external_blobs=[base.as_uri()]) as graph:
+        with pytest.raises(ExternalBlobDenied, match="leads out of its base"):
+            graph.load(path, mode="append", engine=engine)
+        assert graph.snapshot().count("Person") == 0
 
 
 def data_files(folder: Path) -> set[str]:

@@ -164,7 +164,7 @@ class Loads:
             next_type_id=accepted.next_type_id,
             next_property_id=accepted.next_property_id,
         )
-        request = WriteRequest(kind=SidecarKind.REPAIR, branch=MAIN_BRANCH)
+        request = WriteRequest(kind=SidecarKind.SCHEMA_APPLY, branch=MAIN_BRANCH)
         graph.protocol.run(request, lambda _: PreparedWrite(schema_to=planned))
 
     def files(self) -> set[str]:

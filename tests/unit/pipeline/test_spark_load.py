@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import random  # noqa: TID251 - seeded
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -335,6 +335,27 @@ def test_a_missing_branch_is_forked_and_goes_again_when_the_load_fails(twins: Tw
     assert spark == local
     twins.require_equal("side")
     twins.require_equal("main")
+
+
+def test_a_commit_that_lands_while_the_branch_of_a_failed_load_goes_is_kept(twins: Twins) -> None:
+    path = twins.folder / "input.jsonl"
+    path.write_bytes(BAD)
+    with Graph.open(str(twins.spark._graph.storage.location)) as other, ExitStack() as points:
+
+        def touch() -> None:
+            points.close()
+            other.load(node("late"), mode="append", branch="side")
+
+        def wait_for_removal() -> None:
+            # From here on the next lease is that of the removal: the input is refused.
+            points.enter_context(armed("lease.post_create", touch))
+
+        with (
+            armed("spark_load.post_intake", wait_for_removal),
+            pytest.raises(LoadRejected, match="'side' that this load created stays, because"),
+        ):
+            twins.load_on_spark(str(path), "append", branch="side", from_="main")
+        assert other.snapshot(branch="side").entity("Person", "late") is not None
 
 
 def test_a_key_conflict_a_lost_condition_and_a_used_key_are_told(twins: Twins) -> None:

@@ -13,14 +13,23 @@ import pytest
 from omnigraph import Graph
 from omnigraph.errors import IdempotencyKeyReused, InvalidArgument
 from omnigraph.failpoints import armed
+from omnigraph.graph.external_blobs import DENY_ALL
 from omnigraph.graph.job_pins import PINS
+from omnigraph.graph.job_report import LoadMode
+from omnigraph.graph.load_options import LoadOptions
+from omnigraph.ids import MAIN_BRANCH
+from omnigraph.pipeline import resume
+from omnigraph.pipeline.load_job import SparkLoad
 from omnigraph.pipeline.load_leftovers import LoadLeftovers
+from omnigraph.pipeline.source_request import SourceRequest, plan_source
+from omnigraph.settings import Settings
 from omnigraph.storage.objects import StorageAdapter
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from omnigraph.graph.job_report import JobReport
     from omnigraph.pipeline.session import PipelineSession
 
 pytestmark = [
@@ -214,12 +223,18 @@ def test_a_load_that_still_runs_is_not_taken_over(
     assert report.tables[0].added == 40
 
 
+@contextmanager
+def thought_dead(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A load that is only stopped, for longer than its pin lives."""
+    with monkeypatch.context() as patched:
+        patched.setattr(resume, "living_pin", lambda *_: None)
+        yield
+
+
 def test_a_load_that_was_thought_dead_spoils_nothing(
     graph: Graph, session: PipelineSession, source: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It wakes up after another load went on with its files, and fails."""
-    from omnigraph.pipeline import resume
-
     told: list[str] = []
     resumed: list[bool] = []
 
@@ -227,8 +242,7 @@ def test_a_load_that_was_thought_dead_spoils_nothing(
         if resumed:
             return
         resumed.append(True)
-        with monkeypatch.context() as patched:
-            patched.setattr(resume, "living_pin", lambda *_: None)
+        with thought_dead(monkeypatch):
             report = graph.pipeline(session.spark).load(source, mode="append", resume=told[0])
         assert report.warnings == ()
         raise _Killed
@@ -237,6 +251,74 @@ def test_a_load_that_was_thought_dead_spoils_nothing(
         graph.pipeline(session.spark).load(source, mode="append", started=told.append)
     with Graph.open(str(graph._graph.storage.location)) as again:
         assert len(b"".join(again.export()).splitlines()) == 80
+
+
+@pytest.mark.parametrize("point", ["spark_load.post_intake", "load.post_stage_pre_lease"])
+def test_a_stopped_load_and_the_one_that_goes_on_for_it_make_one_commit(
+    graph: Graph,
+    session: PipelineSession,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    point: str,
+) -> None:
+    """Also if only the first was given a key, so that nothing but the job joins the two."""
+    graph.load(LINES.encode(), mode="append")
+    path = tmp_path / "edges.parquet"
+    pq.write_table(pa.table({"src": ["p1", "p2", "p3"], "dst": ["p2", "p3", "p1"]}), path)
+    told: list[str] = []
+    resumed: list[JobReport] = []
+
+    def load(*, key: str | None = None, resume: str | None = None) -> JobReport:
+        settings = Settings()
+        job = SparkLoad(
+            graph._graph,
+            session,
+            settings,
+            [plan_source(SourceRequest(source=path, edge="Knows"), settings)],
+            LoadOptions(mode=LoadMode.APPEND, branch=MAIN_BRANCH, idempotency_key=key),
+            external=DENY_ALL,
+            started=told.append,
+            resume=resume,
+            # As with many rows: what nobody could have given is not looked up.
+            driver_rows=0,
+        )
+        return job.report()
+
+    def go_on_elsewhere() -> None:
+        with armed(point, lambda: None), thought_dead(monkeypatch):
+            resumed.append(load(resume=told[0]))
+
+    with armed(point, go_on_elsewhere):
+        woken = load(key="night")
+    (first,) = resumed
+    assert graph.snapshot().count("Knows") == 43
+    assert (first.already_loaded, woken.already_loaded) == (False, True)
+    assert (woken.commit, woken.tables) == (first.commit, first.tables)
+    with Graph.open(str(graph._graph.storage.location)) as again:
+        assert len(b"".join(again.export()).splitlines()) == 83
+
+
+def test_a_stopped_run_that_is_forced_is_not_planned_anew_after_it_was_taken_over(
+    graph: Graph, session: PipelineSession, source: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = source.parent / "pipeline.yaml"
+    file.write_text(
+        "version: 1\nname: nightly\nmode: merge\n"
+        "sources:\n  lines: {format: ndjson, path: input.jsonl}\n"
+    )
+    told: list[str] = []
+    pipeline = graph.pipeline(session.spark)
+
+    def go_on_elsewhere() -> None:
+        with armed("load.post_stage_pre_lease", lambda: None), thought_dead(monkeypatch):
+            pipeline.run(file, force=True, resume=told[0])
+
+    with armed("load.post_stage_pre_lease", go_on_elsewhere):
+        woken = pipeline.run(file, force=True, started=told.append)
+    assert woken.already_loaded
+    # Edges without ids of their own are new ones each time they are loaded.
+    assert graph.snapshot().count("Knows") == 40
+    assert told[1:] == []
 
 
 def test_a_running_load_pins_the_versions_that_it_reads(

@@ -21,6 +21,7 @@ from omnigraph import Graph
 from omnigraph.clock import SystemClock
 from omnigraph.errors import InternalError
 from omnigraph.failpoints import Action, FailpointHit, armed
+from omnigraph.graph.commit_protocol import Stale
 from omnigraph.graph.external_blobs import DENY_ALL
 from omnigraph.graph.job_report import LoadMode
 from omnigraph.graph.load_options import LoadOptions
@@ -32,6 +33,7 @@ from omnigraph.pipeline.load_job import SparkLoad
 from omnigraph.pipeline.progress import StageRunner
 from omnigraph.pipeline.source_request import SourceRequest, plan_source
 from omnigraph.pipeline.staged_views import StagedView
+from omnigraph.pipeline.task_storage import open_task_storage
 from omnigraph.pipeline.upsert import Upserts, driver_bytes
 from omnigraph.settings import MergeStrategy, Settings
 from omnigraph.storage.blobs import STORED_BLOB
@@ -116,7 +118,7 @@ class Merges:
                 session=session,
                 runner=StageRunner(session),
                 times=StageTimes(SystemClock()),
-                root=str(self.bench.root),
+                storage=open_task_storage(str(self.bench.root)),
                 operation_id=new_operation_id(seeded_ids(3, SystemClock())),
                 offsets_bytes=self.offsets_bytes,
             ),
@@ -313,6 +315,63 @@ class TestEquality:
                     each.bench.forked(base) if seed == 2 else base
                     for each, base in zip(sides, bases, strict=True)
                 ]
+
+    @pytest.mark.parametrize("offsets_bytes", [OFFSETS_BYTES, 0])
+    def test_what_executors_wrote_moves_over_what_others_did_to_other_rows(
+        self, offsets_bytes: int, bench: Workbench, session: PipelineSession
+    ) -> None:
+        """Also where the others marked rows of the same fragments as deleted."""
+        base = table_of(bench, *([doc(n, 1) for n in range(at, at + 10)] for at in (0, 10, 20)))
+        base = bench.land(bench.store.stage_index(base, INDEXES, STAMP))
+        mine = [*range(10), 12, 15, 21, 100, 101]
+        merges = Merges(bench, session, offsets_bytes=offsets_bytes)
+        upserts = merges.upserts(MergeStrategy.DISTRIBUTED)
+        staged = upserts.stage(merges.view(base, docs([doc(n, 2) for n in mine])), STAMP)
+        # One fragment goes, one gets more marks, one is as it was, one comes.
+        newer = bench.delete(base, "d0013", "d0014")
+        newer = bench.land(bench.store.stage_merge_insert(newer, docs([doc(11, 3)]), STAMP))
+        newer = bench.land(bench.store.stage_append(newer, docs([doc(200, 3)]), STAMP))
+        moved = staged
+        for version in range(base.pin.version + 1, newer.pin.version + 1):
+            assert moved.rebase is not None
+            moved = moved.rebase(bench.store.open(DOC, bench.pin(base, version)))
+        assert (moved.rows_added, moved.rows_changed) == (2, 13)
+        assert set(moved.files) <= set(upserts.written)
+        done = bench.land(moved)
+        model = {n: 1 for n in range(30) if n not in (13, 14)} | {11: 3, 200: 3}
+        model |= dict.fromkeys(mine, 2)
+        assert contents(bench, done) == expected([doc(n, form) for n, form in model.items()])
+        assert done.dataset.count_rows() == moved.rows_after == len(model)
+        before, after = marks(base), marks(done)
+        kept = before.keys() & after.keys()
+        assert {each: after[each]["_rowid"] for each in kept} == {
+            each: before[each]["_rowid"] for each in kept
+        }
+        for form in (1, 2, 3):
+            asked = f"rank >= {form * 10_000} and rank < {form * 10_000 + 7}"
+            assert ids_of(done, asked, use_index=True) == ids_of(done, asked, use_index=False)
+
+    @pytest.mark.parametrize("others", ["insert", "update", "delete", "compact"])
+    def test_what_executors_wrote_is_written_anew_where_others_touched_it(
+        self, others: str, bench: Workbench, session: PipelineSession
+    ) -> None:
+        base = table_of(bench, [doc(n, 1) for n in range(5)], [doc(n, 1) for n in range(5, 9)])
+        merges = Merges(bench, session)
+        rows = docs([doc(2, 2), doc(6, 2), doc(100, 2)])
+        staged = merges.upserts(MergeStrategy.DISTRIBUTED).stage(merges.view(base, rows), STAMP)
+        store = bench.store
+        match others:
+            case "insert":
+                theirs = store.stage_append(base, docs([doc(100, 3)]), STAMP)
+            case "update":
+                theirs = store.stage_merge_insert(base, docs([doc(6, 3)]), STAMP)
+            case "delete":
+                theirs = store.stage_delete(base, pa.array(["d0002"]), STAMP)
+            case _:
+                theirs = store.stage_compaction(base, STAMP)
+        assert staged.rebase is not None
+        with pytest.raises(Stale, match="load again"):
+            staged.rebase(bench.land(theirs))
 
     def test_a_fragment_whose_rows_are_all_replaced_goes(
         self, bench: Workbench, session: PipelineSession
@@ -695,6 +754,28 @@ class TestLoads:
             assert found == local.query(OLDER, branch=branch).to_dicts()
             assert len(found) > 1
 
+    def test_a_merge_beside_a_writer_of_other_rows_is_written_once(self, loads: Loads) -> None:
+        commits: list[int] = []
+        resolved: list[int] = []
+        with Graph.open(loads.root) as other:
+
+            def commit() -> None:
+                commits.append(len(commits))
+                with armed("load.post_stage_pre_lease", lambda: None):
+                    text = person("p1", age=1_000 + len(commits)) + person(f"new{len(commits)}")
+                    other.load(text, mode="merge", engine="local")
+
+            with (
+                armed("spark_load.post_resolve", lambda: resolved.append(len(commits))),
+                armed("load.post_stage_pre_lease", commit),
+            ):
+                report = loads.load(SECOND)
+            assert (commits, resolved) == ([0], [0])
+            assert [(each.added, each.changed) for each in report.tables] == [(10, 25)]
+            found = {row["id"]: row for row in people_of(loads.graph)}
+            assert (found["p1"]["age"], found["new1"]["age"], len(found)) == (1_001, None, 41)
+            assert found["p5"]["bio"] == "second 5"
+
     def test_rows_that_were_merged_leave_no_file_of_the_input(self, loads: Loads) -> None:
         report = loads.load(FIRST + person("new", photo=PHOTO), split_bytes=1 << 20)
         assert [each.superseded for each in report.tables] == [0, 1]
@@ -719,6 +800,11 @@ class TestLoads:
         with pytest.raises(InternalError, match="no deletion today"):
             loads.load(FIRST)
         assert loads.files() == before
+
+
+def people_of(graph: Graph) -> list[Row]:
+    found: list[Row] = graph.snapshot().scan("Person").read_all().to_pylist()
+    return found
 
 
 def exported(graph: Graph, branch: str) -> bytes:

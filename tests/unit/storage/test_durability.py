@@ -1,14 +1,17 @@
 """What is synced, and in which order: files before the folders that name them."""
 
+import errno
 from collections.abc import Iterator
 from pathlib import Path
 
+import lance
 import pyarrow as pa
 import pytest
 from tests.unit.storage.workbench import Recorder
 
 from omnigraph.api import Graph
 from omnigraph.clock import SystemClock
+from omnigraph.errors import StorageUnavailable
 from omnigraph.graph.coordinator import GraphCoordinator
 from omnigraph.ids import UlidSource
 from omnigraph.settings import Durability, load_settings
@@ -60,6 +63,43 @@ def test_a_file_that_is_not_there_cannot_be_made_durable(root: Path) -> None:
         _synced(root, "a/none")
 
 
+def test_a_renewed_file_is_a_synced_copy_under_the_same_name(root: Path) -> None:
+    path, seen = root / "a/b/1", Recorder()
+    path.chmod(0o640)
+    before = path.stat()
+    LocalSync(root, StoreCalls(seen)).renew(["a/b/1"])
+    assert seen.targets("sync") == ["a/b/1", "a/b", "a", "."]
+    assert (path.read_bytes(), path.stat().st_mode) == (b"x", before.st_mode)
+    assert path.stat().st_ino != before.st_ino
+    assert sorted(each.name for each in path.parent.iterdir()) == ["1", "2"]
+
+
+def test_a_renewal_that_fails_leaves_the_file_and_nothing_else(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_: int) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr("omnigraph.storage.durability.os.fsync", fail)
+    before = (root / "a/b/1").stat().st_ino
+    with pytest.raises(StorageUnavailable):
+        LocalSync(root, StoreCalls()).renew(["a/b/1"])
+    assert (root / "a/b/1").stat().st_ino == before
+    assert sorted(each.name for each in (root / "a/b").iterdir()) == ["1", "2"]
+    with pytest.raises(ObjectMissing):
+        LocalSync(root, StoreCalls()).renew(["a/none"])
+
+
+def test_what_a_killed_renewal_leaves_is_no_version(tmp_path: Path) -> None:
+    table = pa.table({"a": [1]})
+    dataset = lance.write_dataset(table, str(tmp_path / "t"))
+    (version,) = (tmp_path / "t" / "_versions").glob("*.manifest")
+    version.with_name(f"{version.name}.x1.renewed").write_bytes(b"")
+    assert dataset.latest_version == 1
+    dataset.insert(table)
+    assert lance.dataset(str(tmp_path / "t")).count_rows() == 2
+
+
 def test_only_local_graphs_with_full_durability_are_synced(root: Path) -> None:
     local = GraphLocation(root=str(root), is_local=True)
     remote = GraphLocation(root="s3://b/p", is_local=False)
@@ -68,6 +108,7 @@ def test_only_local_graphs_with_full_durability_are_synced(root: Path) -> None:
     assert isinstance(durability_of(local, Durability.PROCESS, calls), NoSync)
     assert isinstance(durability_of(remote, Durability.FULL, calls), NoSync)
     NoSync().sync(["nothing is looked at"])
+    NoSync().renew(["nothing is looked at"])
 
 
 @pytest.fixture

@@ -311,20 +311,20 @@ def test_changes_are_those_since_a_version_of_the_line_or_of_its_parent(bench: W
     branch = bench.upsert(bench.forked(base), {"id": "a", "rank": 1}, {"id": "e"})
     branch = bench.delete(branch, "b", "d")
 
-    since_fork = bench.store.changed_since(branch, base.pin.version)
+    since_fork = bench.store.changed_since(branch, base)
     assert sorted(map(str, since_fork.changed.to_pylist())) == ["a", "e"]
     assert sorted(map(str, since_fork.removed.to_pylist())) == ["b", "d"]
 
-    since_parent = bench.store.changed_since(branch, first.pin.version)
+    since_parent = bench.store.changed_since(branch, first)
     assert sorted(map(str, since_parent.changed.to_pylist())) == ["a", "e"]
     assert sorted(map(str, since_parent.removed.to_pylist())) == ["b"]
 
-    nothing = bench.store.changed_since(branch, branch.pin.version)
+    nothing = bench.store.changed_since(branch, branch)
     assert (len(nothing.changed), len(nothing.removed)) == (0, 0)
 
 
 def test_an_overwrite_changes_what_it_writes_and_removes_the_rest(bench: Workbench) -> None:
     first = bench.doc_table({"id": "a"}, {"id": "b"})
     staged = bench.store.stage_overwrite(first, bench.store.take_ids(first, id_array(["b"])), STAMP)
-    found = bench.store.changed_since(bench.land(staged), first.pin.version)
+    found = bench.store.changed_since(bench.land(staged), first)
     assert (found.changed.to_pylist(), found.removed.to_pylist()) == (["b"], ["a"])

@@ -260,7 +260,7 @@ def test_a_compaction_joins_fragments_and_covers_them_again(bench: Workbench) ->
 def test_a_compaction_is_no_change(bench: Workbench) -> None:
     base = _line(bench, "main")
     after = bench.land(bench.store.stage_compaction(base, STAMP))
-    changed = bench.store.changed_since(after, base.pin.version)
+    changed = bench.store.changed_since(after, base)
     assert (len(changed.changed), len(changed.removed)) == (0, 0)
 
 

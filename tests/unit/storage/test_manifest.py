@@ -179,7 +179,8 @@ def test_old_versions_can_be_removed_without_touching_the_newest(
     line = main
     for number in range(4):
         line = site.manifest.merge(line, rows(head=str(number)))
-    site.manifest.clean([2, 3])
+    site.manifest.clean(line, [2, 3])
+    assert site.manifest.latest_version(main) == line.version
     assert site.content(site.manifest.open_line(MAIN_BRANCH_ID)) == {"head": "3", "a": "1"}
 
 

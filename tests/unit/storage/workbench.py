@@ -15,6 +15,7 @@ from omnigraph.storage.handles import Pin, StagedWrite, TableHandle, TableLayout
 from omnigraph.storage.layout import layout_of
 from omnigraph.storage.location import GraphLocation
 from omnigraph.storage.predicates import Predicate
+from omnigraph.storage.signals import ObjectMissing
 from omnigraph.storage.tables import TableStorage, TableStore
 
 SCHEMA = """
@@ -74,10 +75,18 @@ class Workbench:
             calls,
             LocalSync(self.root, calls),
             seeded_ids(7, ManualClock()),
-            self.delete_prefix,
+            get=self.read_object,
+            delete_prefix=self.delete_prefix,
         )
         self.doc = layout("Doc")
         self.plain = layout("Plain")
+
+    def read_object(self, relative: str) -> bytes:
+        """What the adapter of the object store does."""
+        try:
+            return (self.root / relative).read_bytes()
+        except FileNotFoundError as error:
+            raise ObjectMissing(relative) from error
 
     def delete_prefix(self, relative: str) -> None:
         """What the adapter of the object store does: objects go, folders may stay."""

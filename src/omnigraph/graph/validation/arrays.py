@@ -106,6 +106,15 @@ def group_codes(members: Sequence[Column]) -> Positions:
     return codes
 
 
+def among(tuples: Sequence[Column], others: Sequence[Column]) -> Mask:
+    """Which tuples, that have no nulls, are among some others; those with a null are none."""
+    whole = np.flatnonzero(np.logical_and.reduce([is_given(each) for each in others]))
+    pairs = zip(tuples, others, strict=True)
+    codes = group_codes([pa.concat_arrays([one, taken(two, whole)]) for one, two in pairs])
+    count = len(tuples[0])
+    return np.isin(codes[:count], codes[count:])
+
+
 def _codes(values: Column) -> Positions:
     return values.dictionary_encode().indices.to_numpy(zero_copy_only=False).astype(np.int64)
 

@@ -39,10 +39,11 @@ class CommittedRows(Protocol):
         """Those of `ids` that are in the table, in any order."""
         ...
 
-    def holders(self, item: NodeType | EdgeType, tuples: pa.Table) -> pa.Table:
-        """`id` and the columns of `tuples`, of the rows that hold one of the tuples.
+    def holders(self, item: NodeType | EdgeType, claims: pa.Table) -> pa.Table:
+        """`id` and members of the rows that hold one of the tuples which records are to have.
 
-        Rows that share only some members with a tuple may be among them.
+        `claims` has the id of the record and the members, none null. Rows that share only some
+        members with a tuple may be among the answer.
         """
         ...
 
@@ -65,13 +66,13 @@ def find_ids(committed: CommittedRows, item: NodeType | EdgeType, ids: Column) -
     return one_array(pa.chunked_array(found, pa.utf8())) if found else no_texts()
 
 
-def find_holders(committed: CommittedRows, item: NodeType | EdgeType, tuples: pa.Table) -> pa.Table:
-    """`id` and members of the committed rows that hold one of the tuples, and maybe others."""
-    fields = [item.arrow_schema.field(name) for name in ("id", *tuples.column_names)]
+def find_holders(committed: CommittedRows, item: NodeType | EdgeType, claims: pa.Table) -> pa.Table:
+    """`id` and members of the committed rows that hold a tuple of the claims, and maybe others."""
+    fields = [item.arrow_schema.field(name) for name in claims.column_names]
     wanted = pa.schema([part.with_nullable(nullable=True) for part in fields])
     found = [
-        committed.holders(item, tuples.slice(start, LOOKUP_KEYS)).select(wanted.names).cast(wanted)
-        for start in range(0, tuples.num_rows, LOOKUP_KEYS)
+        committed.holders(item, claims.slice(start, LOOKUP_KEYS)).select(wanted.names).cast(wanted)
+        for start in range(0, claims.num_rows, LOOKUP_KEYS)
     ]
     return pa.concat_tables(found) if found else wanted.empty_table()
 

@@ -48,6 +48,9 @@ class TableDelta:
     removed: Column = field(default_factory=no_texts)
     replaces_all: bool = False
     """The rows take the place of the committed table, which counts as empty."""
+    read: pa.Table | None = None
+    """Committed rows that the writer has read, and whose change it would notice: `id` and columns.
+    """
     repeats_edge_ids: bool = False
     """An edge id may come twice in the input, the last record wins: the rule of `merge` loads."""
 

@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from omnigraph.graph.validation.arrays import (
+    among,
     chosen,
     column,
     contained,
@@ -82,7 +83,7 @@ def _repeated(
     rows = delta.records.rows.chosen(whole)
     held: tuple[list[Column], Column] | None = None
     if asks_committed and not delta.replaces_all and len(whole):
-        held = _committed_holders(write, delta, names, kinds, members)
+        held = _committed_holders(write, delta, names, kinds, [rows.ids, *members])
     holder = _holders(members, rows, held)
     known = pa.concat_arrays([rows.ids, held[1]]) if held else rows.ids
 
@@ -108,13 +109,21 @@ def _committed_holders(
     delta: TableDelta,
     names: Sequence[str],
     kinds: Sequence[PropType],
-    members: Sequence[Column],
+    claimed: Sequence[Column],
 ) -> tuple[list[Column], Column] | None:
-    """Tuples and ids of committed rows that survive the write and may share a tuple with it."""
-    codes = group_codes(members)
-    first = np.unique(codes, return_index=True)[1]
-    asked = pa.table([taken(member, first) for member in members], names=list(names))
-    found = find_holders(write.committed, delta.item, asked)
+    """Tuples and ids of committed rows that survive the write and may share a tuple with it.
+
+    `claimed` are the ids of records and the members of their tuples.
+    """
+    first = np.unique(group_codes(claimed[1:]), return_index=True)[1]
+    claims = pa.table([taken(each, first) for each in claimed], names=["id", *names])
+    if delta.read is not None:
+        # A row that keeps its tuple asks nobody: nobody else can have taken it while the row stays
+        # as it was read, and the writer is told when it does not.
+        read = [column(delta.read, name) for name in claims.column_names]
+        kept = among([column(claims, name) for name in claims.column_names], read)
+        claims = claims.filter(pa.array(~kept))
+    found = find_holders(write.committed, delta.item, claims)
     survives = ~contained(column(found, "id"), delta.touched)
     if not survives.any():
         return None

@@ -71,10 +71,10 @@ class MemoryRows:
         known = set(self._table(item).column("id").to_pylist())
         return texts(value for value in ids.to_pylist() if value in known)
 
-    def holders(self, item: NodeType | EdgeType, tuples: pa.Table) -> pa.Table:
-        self.questions.append(tuples.num_rows)
-        names = tuples.column_names
-        wanted = set(zip(*(tuples.column(name).to_pylist() for name in names), strict=True))
+    def holders(self, item: NodeType | EdgeType, claims: pa.Table) -> pa.Table:
+        self.questions.append(claims.num_rows)
+        names = [name for name in claims.column_names if name != "id"]
+        wanted = set(zip(*(claims.column(name).to_pylist() for name in names), strict=True))
         table = self._table(item).select(["id", *names])
         held = zip(*(table.column(name).to_pylist() for name in names), strict=True)
         return table.filter(pa.array([one in wanted for one in held], pa.bool_()))

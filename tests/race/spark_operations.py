@@ -1,0 +1,76 @@
+"""Loads on Spark: the same rows and answers as here, by three ways to check and to merge."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tests.race.club import lines
+from tests.race.operations import Load, Operation, told_of
+
+from omnigraph.graph.external_blobs import DENY_ALL
+from omnigraph.graph.job_report import LoadMode
+from omnigraph.graph.load_options import LoadOptions
+from omnigraph.ids import BranchName
+from omnigraph.pipeline.load_job import SparkLoad
+from omnigraph.pipeline.source_request import SourceRequest, plan_source
+from omnigraph.settings import MergeStrategy
+
+if TYPE_CHECKING:
+    from tests.race.operations import Told
+
+    from omnigraph import Graph
+    from omnigraph.pipeline.session import PipelineSession
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """How a load on Spark checks and merges, whatever its size."""
+
+    driver_rows: int
+    """Up to so many rows are checked in the driver, more by joins."""
+    merge: MergeStrategy
+
+
+LANES = {
+    "driver": Lane(driver_rows=1_000_000, merge=MergeStrategy.DRIVER),
+    "joins": Lane(driver_rows=0, merge=MergeStrategy.DRIVER),
+    "executors": Lane(driver_rows=0, merge=MergeStrategy.DISTRIBUTED),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class SparkOperation(Operation):
+    """A load on Spark."""
+
+    load: Load
+    lane: Lane
+    session: PipelineSession
+    kind = "load"
+
+    def send(self, graph: Graph, branch: str) -> Told:
+        given = lines(self.load.records)
+        path = Path(str(graph._graph.storage.location)).with_name(
+            f"{sha256(given).hexdigest()}.jsonl"
+        )
+        if not path.exists():
+            path.write_bytes(given)
+        settings = replace(
+            graph._settings, pipeline=replace(graph._settings.pipeline, merge=self.lane.merge)
+        )
+        job = SparkLoad(
+            graph._graph,
+            self.session,
+            settings,
+            [plan_source(SourceRequest(source=str(path)), settings)],
+            LoadOptions(mode=LoadMode(self.load.mode), branch=BranchName(branch)),
+            external=DENY_ALL,
+            driver_rows=self.lane.driver_rows,
+        )
+        return told_of(job.report())
+
+    @property
+    def empties(self) -> bool:
+        return self.load.empties
