@@ -37,6 +37,7 @@ STEPS: Final = (
 """The steps of the commit protocol, in order."""
 
 NAMES: frozenset[str] = frozenset(f"{kind}.{step}" for kind in WRITERS for step in STEPS) | {
+    "restage.post_move_pre_lease",
     "publish.post_read_pre_commit",
     "publish.ack_lost",
     "publish.contention",

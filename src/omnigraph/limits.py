@@ -46,9 +46,12 @@ MAX_EXTERNAL_BLOB_URI_BYTES: Final = 64 * _KIB
 MAX_EXTERNAL_BLOB_CELLS: Final = 8_192
 
 # The commit protocol. A sidecar is read as a whole by whoever recovers it; attempts and rounds
-# bound how long a writer that always loses keeps trying before it says so.
+# bound how long a writer that always loses keeps trying before it says so. Rows that are staged
+# again under the lease of a branch keep every other writer of it waiting.
 MAX_LINKS_PER_TABLE: Final = 3
 MAX_OPERATION_TABLES: Final = 1_024
 MAX_REPREPARE_ATTEMPTS: Final = 32
 MAX_PUBLISH_ROUNDS: Final = 5
+MAX_ROWS_RESTAGED_UNDER_LEASE: Final = 10_000
+MAX_MOVES_WITHOUT_LEASE: Final = 3
 MAX_SIDECAR_BYTES: Final = 8 * _MIB

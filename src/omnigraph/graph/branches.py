@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from omnigraph.graph.leases import Lease
     from omnigraph.graph.line import ManifestLine
     from omnigraph.ids import BranchName
+    from omnigraph.storage.handles import TableLayout
 
 log = logging.getLogger(__name__)
 
@@ -120,7 +121,7 @@ class Branches:
             try:
                 self._write(row, lambda line: self._require_creatable(row, line), leases)
             except (BranchExists, BranchNotFound):
-                self._reclaim(row.branch_id, {})
+                self._reclaim(row.branch_id, ())
                 raise
         graph.upkeep.after_publish(MAIN_BRANCH_ID)
         return self._describe(row, graph.live_branch_ids())
@@ -280,26 +281,18 @@ class Branches:
         except (OmnigraphError, StorageSignal) as error:
             log.warning("sidecars left", extra={"branch_id": branch_id, "cause": str(error)})
 
-    def _reclaim(self, branch_id: BranchId, owned: dict[str, tuple[Any, str]]) -> None:
-        """Remove what Lance keeps for a deleted branch; what cannot be removed is cleanup's."""
-        graph = self._graph
-        for table_key, (ref, location) in owned.items():
-            try:
-                graph.tables.delete_fork(bare_layout(ref, table_key, location), branch_id)
-            except (OmnigraphError, StorageSignal) as error:
-                log.info("fork left", extra={"table_key": table_key, "cause": str(error)})
-        try:
-            graph.storage.manifest.delete_line(branch_id)
-        except (OmnigraphError, StorageSignal) as error:
-            log.info("line left", extra={"branch_id": branch_id, "cause": str(error)})
-        graph.lines.forget(branch_id)
+    def _reclaim(self, branch_id: BranchId, owned: Sequence[TableLayout]) -> None:
+        self._graph.reclaimer.reclaim(branch_id, owned)
+        self._graph.lines.forget(branch_id)
 
-    def _owned_tables(self, branch_id: BranchId) -> dict[str, tuple[Any, str]]:
+    def _owned_tables(self, branch_id: BranchId) -> Sequence[TableLayout]:
         own = lance_branch(branch_id)
         pins = self._graph.lines.read(branch_id).pins
-        return {
-            pin.table_key: (ref, pin.location) for ref, pin in pins.items() if pin.branch == own
-        }
+        return [
+            bare_layout(ref, pin.table_key, pin.location)
+            for ref, pin in pins.items()
+            if pin.branch == own
+        ]
 
     def _describe_main(self) -> Branch:
         line = self._graph.lines.read(MAIN_BRANCH_ID)
@@ -320,7 +313,7 @@ class Branches:
         owned: tuple[str, ...] = ()
         if not self._is_untouched(row):
             head = self._graph.lines.read(row.branch_id).head.commit_id
-            owned = tuple(sorted(self._owned_tables(row.branch_id)))
+            owned = tuple(sorted(each.table_key for each in self._owned_tables(row.branch_id)))
         return Branch(
             name=row.name,
             branch_id=row.branch_id,

@@ -4,11 +4,16 @@ Settle what a dead writer left on the branch, prepare and stage without a lock; 
 branch's lease: heal, arbitrate, arm (A), move the tables (B), publish (C), disarm (D). From A on
 the write runs to its end: what fails is settled by recovery on the spot, and the answer says what
 became of it.
+
+Between arbitration and A, a staged write moves to the versions that others made meanwhile. Where
+that means to write many rows again, the lease is given back for it, and the result is arbitrated
+anew.
 """
 
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from omnigraph.errors import (
@@ -39,7 +44,13 @@ from omnigraph.ids import (
     new_commit_id,
     new_operation_id,
 )
-from omnigraph.limits import MAX_LINKS_PER_TABLE, MAX_OPERATION_TABLES, MAX_REPREPARE_ATTEMPTS
+from omnigraph.limits import (
+    MAX_LINKS_PER_TABLE,
+    MAX_MOVES_WITHOUT_LEASE,
+    MAX_OPERATION_TABLES,
+    MAX_REPREPARE_ATTEMPTS,
+    MAX_ROWS_RESTAGED_UNDER_LEASE,
+)
 from omnigraph.storage.handles import Pin, lance_branch
 from omnigraph.storage.signals import CommitRefused, Interleaved, NotDurable, StorageSignal
 
@@ -64,6 +75,14 @@ class Stale(StorageSignal):
     def __init__(self, conflict: OmnigraphError) -> None:
         super().__init__(conflict.message)
         self.conflict = conflict
+
+
+class Overtaken(StorageSignal):
+    """What was prepared holds, but takes long to move to this state of the line."""
+
+    def __init__(self, line: ManifestLine) -> None:
+        super().__init__("others wrote to the same tables; many rows are to be staged again")
+        self.line = line
 
 
 class CommitProtocol:
@@ -170,22 +189,41 @@ class CommitProtocol:
         for staged in prepared.staged:
             self._graph.tables.sync_staged(staged)
         maybe_fail(f"{kind}.post_stage_pre_lease")
-        with self._graph.leases.holding(branch_scope(txn.branch_id)) as lease:
-            try:
-                commit = self._under_lease(txn, prepared, lease)
-            except LeaseLost as lost:
-                raise Stale(_changed("graph_head", str(lost))) from lost
+        commit = self._committed(txn, prepared)
         self._graph.upkeep.after_publish(txn.branch_id)
         return commit
 
-    def _under_lease(self, txn: WriteTxn, prepared: PreparedWrite, lease: Lease) -> CommitRow:
+    def _committed(self, txn: WriteTxn, prepared: PreparedWrite) -> CommitRow:
+        """The commit of what was staged, on the versions that its tables have by then.
+
+        A writer that is overtaken each time it has staged again without the lease does it under
+        the lease at last: others then wait for it instead of it for them.
+        """
+        for moves_left in reversed(range(MAX_MOVES_WITHOUT_LEASE + 1)):
+            with self._graph.leases.holding(branch_scope(txn.branch_id)) as lease:
+                try:
+                    return self._under_lease(txn, prepared, lease, must_land=not moves_left)
+                except LeaseLost as lost:
+                    raise Stale(_changed("graph_head", str(lost))) from lost
+                except Overtaken as overtaken:
+                    line = overtaken.line
+            prepared = replace(prepared, staged=self._moved(txn, prepared, line))
+            maybe_fail("restage.post_move_pre_lease")
+        raise InternalError("a write that had to land under its lease did not; please report this")
+
+    def _under_lease(
+        self, txn: WriteTxn, prepared: PreparedWrite, lease: Lease, *, must_land: bool
+    ) -> CommitRow:
         self._graph.recovery.heal(txn.branch_id, lease)
         line = self._line_now(txn)
         repeated = self._first_receipt(txn.request, line, absent_at=txn.line.handle.version)
         if repeated is not None:
             return repeated
         require_head(txn.request.if_commit, line)
-        moving = self._arbitrate(txn, prepared, line)
+        self._arbitrate(txn, prepared, line)
+        if not must_land and any(_takes_long(each, line) for each in prepared.staged):
+            raise Overtaken(line)
+        moving = self._moved(txn, prepared, line)
         for staged in moving:
             self._require_no_drift(staged, line, lease, txn)
         maybe_fail(f"{txn.request.kind}.post_lease_pre_sidecar")
@@ -208,10 +246,8 @@ class CommitProtocol:
             raise _deleted(txn.request.branch)
         return self._graph.lines.read(txn.branch_id)
 
-    def _arbitrate(
-        self, txn: WriteTxn, prepared: PreparedWrite, line: ManifestLine
-    ) -> list[StagedWrite]:
-        """What is to be committed on the line as it is now.
+    def _arbitrate(self, txn: WriteTxn, prepared: PreparedWrite, line: ManifestLine) -> None:
+        """Hold what was prepared against the line as it is now.
 
         Raises:
             Stale: it must be prepared again.
@@ -223,14 +259,23 @@ class CommitProtocol:
         if txn.request.parent_rule is ParentRule.EXACT and line.head.commit_id != head:
             raise _changed("graph_head", head, line.head.commit_id)
         self._require_unaffected(txn, prepared, line)
+
+    def _moved(
+        self, txn: WriteTxn, prepared: PreparedWrite, line: ManifestLine
+    ) -> tuple[StagedWrite, ...]:
+        """The staged writes that do something, on the pins of a line, in ascending `table_id`.
+
+        Raises:
+            Stale: they must be prepared again.
+        """
         moving = sorted(
             (each for each in prepared.staged if not each.is_noop),
             key=lambda each: each.base.layout.table_id,
         )
-        moved = [self._on_pin(each, line, txn) for each in moving]
+        moved = tuple(self._on_pin(each, line, txn) for each in moving)
         if any(each.is_noop for each in moved):
             # On the newer pin there is less to do: what is committed is prepared for that.
-            raise Stale(_changed("graph_head", head, line.head.commit_id))
+            raise Stale(_changed("graph_head", txn.line.head.commit_id, line.head.commit_id))
         return moved
 
     def _require_unaffected(
@@ -518,6 +563,13 @@ def _require_size(prepared: PreparedWrite) -> None:
                 f"{staged.base.layout.table_key}: {len(staged.links)} transactions in one write,"
                 f" at most {MAX_LINKS_PER_TABLE} are planned for; please report it"
             )
+
+
+def _takes_long(staged: StagedWrite, line: ManifestLine) -> bool:
+    """Whether many rows would be staged again on the pin of its table."""
+    if staged.is_noop or staged.restaged_rows <= MAX_ROWS_RESTAGED_UNDER_LEASE:
+        return False
+    return line.pins[ref_of_staged(staged)].version != staged.base.pin.version
 
 
 def _deleted(branch: str) -> BranchNotFound:

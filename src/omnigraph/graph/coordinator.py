@@ -30,6 +30,7 @@ from omnigraph.graph.migrations import MIGRATIONS, migrate_on_open, oldest_migra
 from omnigraph.graph.pause import Pauses
 from omnigraph.graph.process_identity import this_process
 from omnigraph.graph.publisher import ManifestBatchPublisher
+from omnigraph.graph.reclaim import Reclaimer
 from omnigraph.graph.recovery import Recovery
 from omnigraph.graph.rows import BranchState
 from omnigraph.graph.schemas import Schemas
@@ -118,6 +119,7 @@ class GraphCoordinator:
             clock,
             width=WIDTH if storage.location.is_local else WIDTH_ON_OBJECT_STORES,
         )
+        self.reclaimer = Reclaimer(storage)
         self.recovery = Recovery(
             sidecars=self.sidecars,
             lines=self.lines,
@@ -170,8 +172,9 @@ class GraphCoordinator:
             self._sweep(wait_ms=0, may_restore=False)
 
     def close(self) -> None:
-        """Release leases; safe twice."""
+        """End what runs in the background and release leases; safe twice."""
         self.upkeep.close()
+        self.reclaimer.close()
         self.leases.close()
 
     def _mended_stamp(self) -> Stamp:

@@ -158,7 +158,9 @@ class FilledRows:
     def _staged(self, base: TableHandle, pieces: Pieces, stamp: WriteStamp) -> StagedWrite:
         staged = self._store.stage_pieces(base, PieceKind.UPDATE, pieces, stamp)
         self.taken = frozenset(staged.files)
-        return replace(staged, rebase=partial(self._moved, stamp))
+        return replace(
+            staged, rebase=partial(self._moved, stamp), restaged_rows=staged.rows_changed
+        )
 
     def _moved(self, stamp: WriteStamp, newer: TableHandle) -> StagedWrite:
         """The same update on a newer version, in which none of its rows is another.

@@ -74,7 +74,9 @@ class Upserts:
             self.written += self.store.piece_files(newer, moved.pieces)
             return self._staged(view, moved, newer, stamp)
 
-        return replace(staged, rebase=rebase)
+        # It looks through the ids of all staged rows, and marks replaced ones again.
+        rows = staged.rows_added + staged.rows_changed
+        return replace(staged, rebase=rebase, restaged_rows=rows)
 
     def _moved(
         self, view: StagedView, update: WrittenUpdate, base: TableHandle, newer: TableHandle

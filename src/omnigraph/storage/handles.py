@@ -135,6 +135,9 @@ class StagedWrite:
     rebase: Callable[[TableHandle], StagedWrite] | None = field(default=None, repr=False)
     """The same change on a newer base: appends move unchanged, the rest is staged again."""
 
+    restaged_rows: int = 0
+    """How many rows `rebase` reads or writes again."""
+
     @property
     def is_noop(self) -> bool:
         """Nothing to commit: the table is left out of the sidecar and of the publish."""

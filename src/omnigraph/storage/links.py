@@ -59,6 +59,7 @@ def staged(
     changed: int = 0,
     removed: int = 0,
     rebase: Callable[[TableHandle], StagedWrite] | None = None,
+    restaged_rows: int = 0,
 ) -> StagedWrite:
     """A staged write of one link."""
     uuid = new_link_uuid(writing.ids)
@@ -78,6 +79,7 @@ def staged(
         rows_after=live_rows(writing, base) + added - removed,
         files=written_files(writing.location, base.pin, operation),
         rebase=rebase,
+        restaged_rows=restaged_rows,
     )
 
 

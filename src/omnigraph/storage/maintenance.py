@@ -238,7 +238,9 @@ def stage_compaction(
         free = indexes.unused_fragment_id(handle.dataset)
     if not results:
         return nothing(writing, handle, rebase)
-    rewritten = staged(writing, handle, staging.rewrite(results, free), stamp, rebase=rebase)
+    operation = staging.rewrite(results, free)
+    count = live_rows(writing, handle)
+    rewritten = staged(writing, handle, operation, stamp, rebase=rebase, restaged_rows=count)
     if not any(spec.kind is IndexKind.BTREE for spec in trained):
         return rewritten
     return chain(writing, rewritten, lambda base: stage_index(writing, lines, base, trained, stamp))

@@ -298,6 +298,7 @@ def stage_merge_staged(
             added=merged.inserted,
             changed=merged.updated,
             rebase=stage,
+            restaged_rows=count,
         )
 
     return stage(handle) if count else nothing(writing, handle, stage)

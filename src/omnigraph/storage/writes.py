@@ -141,6 +141,7 @@ def stage_merge_insert(
         added=merged.inserted,
         changed=merged.updated,
         rebase=rebase,
+        restaged_rows=given.num_rows,
     )
 
 
@@ -165,7 +166,15 @@ def stage_update(
             f"{handle.layout.table_key}: an update of {given.num_rows} rows found"
             f" {merged.updated} of them at version {handle.pin.version}"
         )
-    return staged(writing, handle, merged.operation, stamp, changed=merged.updated, rebase=rebase)
+    return staged(
+        writing,
+        handle,
+        merged.operation,
+        stamp,
+        changed=merged.updated,
+        rebase=rebase,
+        restaged_rows=given.num_rows,
+    )
 
 
 def as_table(handle: TableHandle, rows: Rows) -> pa.Table:
@@ -280,7 +289,10 @@ def stage_delete(
         return nothing(writing, handle, rebase)
     with writing.calls.making("delete", handle.layout.table_key):
         operation = staging.delete_rows(handle.dataset, addresses)
-    return staged(writing, handle, operation, stamp, removed=len(addresses), rebase=rebase)
+    count = len(addresses)
+    return staged(
+        writing, handle, operation, stamp, removed=count, rebase=rebase, restaged_rows=count
+    )
 
 
 def stage_overwrite(

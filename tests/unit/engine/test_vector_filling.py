@@ -175,7 +175,7 @@ def test_a_load_that_is_prepared_again_asks_for_no_text_twice(
             fill(other, Cites=[{"src": "old", "dst": "old"}])
 
     with armed("load.post_stage_pre_lease", overtake):
-        cites = {"edge": "Cites", "from": "old", "to": "a"}
+        cites: dict[str, object] = {"edge": "Cites", "from": "old", "to": "a"}
         graph.load(lines(doc("a", "x"), doc("b", "y"), cites), mode="merge")
     assert len(prepared) == 2
     assert embedder.texts == ["x", "y"]
@@ -212,6 +212,14 @@ def test_vectors_of_another_model_are_not_made(graphs: Opened) -> None:
         graph.load(lines(doc("a", "x")), mode="append")
     right = graphs.again(graph, embedder=Counting("m"))
     assert right.load(lines(doc("a", "x")), mode="append").commit is not None
+
+
+def test_the_mock_fills_vectors_of_any_recorded_model(graphs: Opened) -> None:
+    schema = 'node Doc { name: String @key  body: String  vec: Vector(4) @embed(body, model="m") }'
+    graph = graphs.init(schema, embedder=MockEmbedder())
+    graph.load(lines(doc("a", "x")), mode="append")
+    graph.mutate('query q() { insert Doc { name: "b", body: "y" } }')
+    assert vectors(graph) == {"a": mock("x"), "b": mock("y")}
 
 
 def test_a_vector_that_stands_for_no_text_is_left_alone(graph: Graph, embedder: Counting) -> None:

@@ -197,6 +197,7 @@ def test_what_lance_keeps_for_a_deleted_branch_is_removed(graphs: Opened) -> Non
     upsert(graph, "c", branch="two")
     graph.branches.delete("two")
     graph.branches.delete("one")
+    graph.close()  # It waits for what is removed in the background.
     assert table_files(graphs.root) == before
     assert graphs.storage().manifest.lines() == []
     assert names(graphs.open()) == ["a"]
@@ -311,6 +312,7 @@ def test_of_two_creators_of_one_name_the_loser_removes_its_line(graphs: Opened) 
         pytest.raises(BranchExists),
     ):
         graph.branches.create("rev")
+    graph.close()
     assert graphs.storage().manifest.lines() == []
 
 
@@ -327,6 +329,7 @@ def test_a_branch_is_not_made_from_one_that_was_deleted_meanwhile(graphs: Opened
     ):
         graph.branches.create("two", from_="one")
     assert listed(graph) == ["main"]
+    graph.close()
     assert graphs.storage().manifest.lines() == [row.branch_id]
 
 
@@ -347,6 +350,8 @@ def test_handles_that_create_one_name_at_once_make_one_branch(graphs: Opened) ->
     for thread in threads:
         thread.join()
     assert (len(made), len(lost)) == (1, 2)
+    for handle in handles:
+        handle.close()
     assert graphs.storage().manifest.lines() == made
 
 

@@ -782,6 +782,7 @@ def test_a_snapshot_whose_branch_was_deleted_says_so(graphs: Opened) -> None:
     upsert(other, "a", branch="rev")
     held = other.snapshot(branch="rev")
     graph.branches.delete("rev")
+    graph.close()  # The files are gone.
     with pytest.raises(SnapshotReclaimed, match="deleted"):
         held.scan("Person").read_all()
     with pytest.raises(SnapshotReclaimed, match="deleted"):
