@@ -113,21 +113,26 @@ def stat(
 ) -> int:
     """Print what is known of the blob."""
     session = begin_command(context)
+    selector = {"entity": entity.value, "type": type_name, "id": entity_id, "property": name}
     with _opened(session, (entity, type_name, entity_id, name), branch, snapshot) as reader:
-        body = {
-            "entity": entity.value,
-            "type": type_name,
-            "id": entity_id,
-            "property": name,
+        known: dict[str, object] = {
             "length": reader.length,
             "etag": reader.etag,
             "uri": reader.uri,
             "graph_commit_id": reader.graph_commit_id,
         }
-    if as_json:
-        session.output.write_json(body)
-    else:
-        session.output.write_facts(body)
+    if not as_json:
+        session.output.write_facts(selector | known)
+        return exit_codes.OK
+    body = {
+        "selector": selector,
+        "kind": "managed" if known["uri"] is None else "external",
+        "size": known["length"],
+        "etag": known["etag"],
+        "target": {"branch": branch or "main"} if snapshot is None else {"snapshot": snapshot},
+        "uri": known["uri"],
+    }
+    session.output.write_json({key: value for key, value in body.items() if value is not None})
     return exit_codes.OK
 
 

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from omnigraph.graph.job_report import JobReport, TableReport
     from omnigraph.graph.mutation_result import MutationResult
     from omnigraph.graph.snapshot import Snapshot, SnapshotTable
+    from omnigraph.lang.schema_plan import SchemaPlan
 
 _COMMIT_FIELDS: Final = (
     "graph_commit_id",
@@ -32,6 +33,7 @@ _DATASET_FIELDS: Final = (
     "native_dataset_branch",
     "entity_count",
 )
+_STEP_FIELDS: Final = {"entity": "type_kind", "property": "property_name"}
 
 
 def commit_body(commit: Commit) -> dict[str, object]:
@@ -81,6 +83,15 @@ def plan_body(plan: Plan) -> dict[str, object]:
         "plan": plan.to_dict(),
         "graph_commit_id": plan.graph_commit_id,
     }
+
+
+def schema_plan_body(plan: SchemaPlan) -> dict[str, object]:
+    """The steps of a schema change, and what is refused or risky about them."""
+    steps = [
+        {_STEP_FIELDS.get(name, name): value for name, value in step.to_dict().items()}
+        for step in plan.steps
+    ]
+    return plan.to_dict() | {"steps": steps}
 
 
 def show_time(time_us: int) -> str:

@@ -85,6 +85,9 @@ def export(
             help="The format of the files; ndjson by default, which load reads.",
         ),
     ] = None,
+    jsonl: Annotated[
+        bool, typer.Option("--jsonl", help="Write NDJSON, as without it; no other --format.")
+    ] = False,
     engine: LaneOption = None,
     spark_master: MasterOption = None,
     spark_remote: RemoteOption = None,
@@ -94,6 +97,8 @@ def export(
 ) -> int:
     """Print the records of the branch's head, or write them to files."""
     session = begin_command(context)
+    if jsonl and form not in (None, ExportFormat.NDJSON):
+        raise UsageError(f"--jsonl is NDJSON, and --format is {form}; give one of them")
 
     from omnigraph.cli.addressing import find_target
 

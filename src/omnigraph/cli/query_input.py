@@ -40,7 +40,8 @@ QueryFileOption = Annotated[
     typer.Option("--query", metavar="FILE", help="The .gq file; - is standard input."),
 ]
 QueryTextOption = Annotated[
-    str | None, typer.Option("-e", metavar="GQ", help="The query itself, instead of a file.")
+    str | None,
+    typer.Option("-e", "--query-string", metavar="GQ", help="The query itself, instead of a file."),
 ]
 ParamsOption = Annotated[
     str | None,

@@ -91,6 +91,7 @@ def plan(
         )
     session.require_settings()
 
+    from omnigraph.cli.bodies import schema_plan_body
     from omnigraph.lang import compile_schema, plan_migration
 
     migration = plan_migration(
@@ -99,7 +100,7 @@ def plan(
         allow_data_loss=allow_data_loss,
     )
     if as_json:
-        session.output.write_json(migration.to_dict())
+        session.output.write_json(schema_plan_body(migration))
     else:
         session.output.write(migration.render())
         if migration.steps:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
+from omnigraph.embedding.embedder import is_mock
 from omnigraph.embedding.texts import check_texts, in_batches
 from omnigraph.embedding.vectors import to_vectors
 from omnigraph.errors import EmbeddingFailed, InvalidArgument, OmnigraphError
@@ -41,6 +42,11 @@ class CheckedEmbedder:
     def model(self) -> str:
         """The text that is compared with `@embed(model=…)`."""
         return self._embedder.model
+
+    @property
+    def is_mock(self) -> bool:
+        """Whether the mock is behind it."""
+        return is_mock(self._embedder)
 
     def embed(
         self, texts: Sequence[str], *, dimension: int, purpose: Purpose

@@ -13,7 +13,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, cast
 
 from omnigraph.embedding.checked import describe_fault
-from omnigraph.embedding.embedder import require_model
+from omnigraph.embedding.embedder import is_mock, require_model
 from omnigraph.errors import EmbeddingUnavailable
 
 if TYPE_CHECKING:
@@ -40,6 +40,11 @@ class LoadedEmbedder:
     def model(self) -> str:
         """The model of the object; loads it."""
         return self._load().model
+
+    @property
+    def is_mock(self) -> bool:
+        """Whether the object is a mock; loads it."""
+        return is_mock(self._load())
 
     def embed(
         self, texts: Sequence[str], *, dimension: int, purpose: Purpose

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
 import numpy as np
 
@@ -28,6 +28,9 @@ class MockEmbedder:
     """The embedder of the provider `mock`."""
 
     __slots__ = ("_model",)
+
+    is_mock: ClassVar[bool] = True
+    """It stands in for every model, so that no recorded one is held against it."""
 
     def __init__(self, model: str = "mock") -> None:
         self._model = model

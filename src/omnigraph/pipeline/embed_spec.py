@@ -32,7 +32,7 @@ class EmbedSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     dimension: int
     types: dict[str, TypeSpec]
     model: str | None = None
-    """The model that the embedder must have, if the spec names one."""
+    """The model that the embedder must have, unless it is the mock; any without one."""
 
 
 class _Sources(msgspec.Struct, frozen=True):

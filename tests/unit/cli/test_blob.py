@@ -202,31 +202,58 @@ def test_a_device_is_never_replaced(call: Door, files: Path) -> None:
 
 
 def test_what_is_known_of_a_blob_is_shown(call: Door, files: Path) -> None:
-    words = ("blob", "stat", "node", "File", "digits", "content", "--store", files)
     with Graph.open(files, mode="read_only") as graph:
         reader = graph.blob("node", "File", "digits", "content")
-    body = {
-        "entity": "node",
-        "type": "File",
-        "id": "digits",
-        "property": "content",
-        "length": 10,
+    text = call("blob", "stat", "node", "File", "digits", "content", "--store", files).stdout
+    assert text.splitlines() == [
+        "entity           node",
+        "type             File",
+        "id               digits",
+        "property         content",
+        "length           10",
+        f"etag             {reader.etag}",
+        f"graph_commit_id  {reader.graph_commit_id}",
+    ]
+
+
+@pytest.mark.parametrize("state", ["nothing", "branch", "snapshot"])
+def test_json_tells_which_blob_it_is_and_which_state_was_asked_for(
+    call: Door, files: Path, state: str
+) -> None:
+    branch = "main" if state == "nothing" else "draft"
+    with Graph.open(files, mode="read_only") as graph:
+        reader = graph.blob("node", "File", "digits", "content", branch=branch)
+    given = {"branch": branch, "snapshot": reader.graph_commit_id}
+    words = [] if state == "nothing" else [f"--{state}", given[state]]
+    result = call(
+        "blob", "stat", "node", "File", "digits", "content", *words, "--store", files, "--json"
+    )
+    assert json.loads(result.stdout) == {
+        "selector": {"entity": "node", "type": "File", "id": "digits", "property": "content"},
+        "kind": "managed",
+        "size": reader.length,
         "etag": reader.etag,
-        "uri": None,
-        "graph_commit_id": reader.graph_commit_id,
+        "target": {"snapshot": given["snapshot"]} if state == "snapshot" else {"branch": branch},
     }
-    assert json.loads(call(*words, "--json").stdout) == body
-    text = call(*words).stdout
-    assert "length           10\n" in text
-    assert f"etag             {reader.etag}\n" in text
-    assert "uri" not in text
+
+
+def test_the_size_of_an_empty_blob_is_not_left_out(call: Door, files: Path) -> None:
+    result = call("blob", "stat", "node", "File", "empty", "content", "--store", files, "--json")
+    assert json.loads(result.stdout)["size"] == 0
 
 
 def test_a_blob_outside_is_known_by_its_address(call: Door, files: Path) -> None:
     words = ("blob", "stat", "node", "File", "out", "content", "--store", files)
-    body = json.loads(call(*words, "--json").stdout)
-    assert body["uri"] == (files.parent / "outside.bin").as_uri()
-    assert (body["length"], body["etag"]) == (None, None)
+    address = (files.parent / "outside.bin").as_uri()
+    assert json.loads(call(*words, "--json").stdout) == {
+        "selector": {"entity": "node", "type": "File", "id": "out", "property": "content"},
+        "kind": "external",
+        "target": {"branch": "main"},
+        "uri": address,
+    }
+    text = call(*words).stdout
+    assert f"uri              {address}\n" in text
+    assert "length" not in text
 
 
 @pytest.mark.parametrize(

@@ -243,12 +243,27 @@ def test_an_empty_file_gives_an_empty_file(call: Door, files: list[str], tmp_pat
 
 
 def test_a_model_that_the_spec_names_must_be_the_embedder_s(
-    call: Door, files: list[str], tmp_path: Path
+    call: Door, server: ProviderServer, files: list[str], tmp_path: Path
 ) -> None:
     (tmp_path / "spec.json").write_text(json.dumps(SPEC | {"model": "m1"}), encoding="utf-8")
-    result = call("embed", *files, environ=MOCK)
+    result = call("embed", *files, environ=asking(server, OMNIGRAPH_EMBED_MODEL="m2"))
     assert result.returncode == 1
     assert "'m1'" in result.stderr
+    assert not server.seen
+    result = call("embed", *files, environ=asking(server, OMNIGRAPH_EMBED_MODEL="m1"))
+    assert result.returncode == 0, result.stderr
+
+
+@pytest.mark.parametrize("name", ["OMNIGRAPH_EMBED_PROVIDER", "OMNIGRAPH_EMBEDDINGS_MOCK"])
+def test_the_mock_takes_a_spec_of_any_model_and_is_named_in_the_summary(
+    call: Door, files: list[str], tmp_path: Path, name: str
+) -> None:
+    (tmp_path / "spec.json").write_text(json.dumps(SPEC | {"model": "m1"}), encoding="utf-8")
+    environ = {name: "1" if name.endswith("MOCK") else "mock"}
+    result = call("embed", *files, "--json", environ=environ)
+    assert result.returncode == 0, result.stderr
+    assert json.loads(result.stdout)["model"] == "mock"
+    assert len(read(tmp_path / "out.jsonl")[0]["data"]["vec"]) == 3
 
 
 def test_a_large_file_is_not_for_this_process(call: Door, files: list[str]) -> None:

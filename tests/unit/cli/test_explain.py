@@ -32,6 +32,7 @@ def test_the_text_is_the_plan_of_the_python_api_and_needs_no_parameters(
         expected = f"{graph.explain(FIND)}\n"
     assert (result.returncode, result.stdout, result.stderr) == (0, expected, "")
     assert "Person" in result.stdout
+    assert start("explain", "--store", people.name, "--query-string", FIND).stdout == expected
 
 
 def test_json_is_the_body_of_the_contract(call: Door, people: Path) -> None:

@@ -62,7 +62,7 @@ def test_the_bytes_are_those_of_the_python_api(people: Path, tmp_path: Path) -> 
     assert result.stdout == expected
 
 
-@pytest.mark.parametrize("extra", [[], ["--json"]])
+@pytest.mark.parametrize("extra", [[], ["--json"], ["--jsonl"]])
 @pytest.mark.parametrize(
     ("words", "lines"),
     [
@@ -158,6 +158,10 @@ def test_a_full_disk_is_an_error(people: Path) -> None:
     ("words", "code", "reason", "said"),
     [
         (["--format", "csv"], 2, "usage", "--format: standard output is NDJSON"),
+        (["--jsonl", "--format", "csv"], 2, "usage", "--jsonl is NDJSON, and --format is csv"),
+        (["--jsonl", "--format", "ndjson"], 2, "usage", "--format: standard output is NDJSON"),
+        (["--out", "o", "--jsonl", "--format", "parquet"], 2, "usage", "--format is parquet"),
+        (["--out", "full", "--jsonl"], 1, "root_not_empty", "it holds it"),
         (["--spark-conf", "a=b"], 2, "usage", "give --out URI"),
         (["--engine", "spark"], 2, "usage", "--engine spark: standard output"),
         (["--out", "o", "--engine", "local"], 2, "usage", "--out is written on Spark"),

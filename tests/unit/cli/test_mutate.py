@@ -87,6 +87,11 @@ def test_one_line_tells_the_counts_and_the_commit(change: Door, people: Path) ->
     assert names(people) == ["Ada", "Cy"]
 
 
+def test_the_option_of_the_text_has_a_long_form(change: Door, people: Path) -> None:
+    assert change("--query-string", ADD, n="Bob").returncode == 0
+    assert names(people) == ["Ada", "Bob"]
+
+
 def test_a_query_that_matches_nothing_makes_no_commit(change: Door, people: Path) -> None:
     before = head(people)
     result = change("-e", REMOVE, n="Nobody")

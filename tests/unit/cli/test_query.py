@@ -221,6 +221,7 @@ def test_the_query_may_be_text_a_file_or_standard_input(
     expected = ask("-e", ALL).stdout
     file = tmp_path / "people.gq"
     file.write_text(f"\ufeff{FIND}\n{ALL}\n", encoding="utf-8")
+    assert ask("--query-string", ALL).stdout == expected
     assert ask("all", "--query", file).stdout == expected
     assert ask("--query", file, "all").stdout == expected
     piped = subprocess.run(
@@ -345,6 +346,7 @@ CASES = [
     Case(2, "usage", "stored queries live on a server", "all"),
     Case(2, "usage", "--query FILE or -e GQ"),
     Case(2, "usage", "both --query and -e", "--query", "q.gq", "-e", ALL),
+    Case(2, "usage", "both --query and -e", "--query", "q.gq", "--query-string", ALL),
     Case(2, "usage", "both --branch and", "-e", ALL, "--branch", "a", "--snapshot", "b"),
     Case(2, "usage", "both --params and", "-e", ALL, "--params", "{}", "--params-file", "p"),
     Case(2, "usage", "standard input", "--query", "-", "--params-file", "-"),

@@ -45,6 +45,27 @@ def test_json_is_the_plan(
     assert {"supported", "steps", "diagnostics"} <= set(plan)
 
 
+def test_a_step_in_json_names_its_type_and_its_property(
+    call: Door, schema: Path, desired: Path
+) -> None:
+    schema.write_text("node Person { name: String @key }\n", encoding="utf-8")
+    desired.write_text(
+        "node Person { name: String @key  age: I32? }\nedge Knows: Person -> Person\n",
+        encoding="utf-8",
+    )
+    files = ("--from-schema", schema, "--schema", desired)
+    assert json.loads(call("schema", "plan", *files, "--json").stdout)["steps"] == [
+        {"kind": "add_type", "type_kind": "edge", "type_name": "Knows"},
+        {
+            "kind": "add_property",
+            "type_kind": "node",
+            "type_name": "Person",
+            "property_name": "age",
+            "type": "I32?",
+        },
+    ]
+
+
 def test_data_loss_is_planned_only_when_allowed(call: Door, schema: Path, desired: Path) -> None:
     desired.write_text("node Person { name: String @key }\n", encoding="utf-8")
     files = ("schema", "plan", "--from-schema", schema, "--schema", desired)

@@ -9,7 +9,14 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from omnigraph.embedding import CheckedEmbedder, Embedder, Purpose, checked, require_model
+from omnigraph.embedding import (
+    CheckedEmbedder,
+    Embedder,
+    MockEmbedder,
+    Purpose,
+    checked,
+    require_model,
+)
 from omnigraph.errors import (
     EmbeddingFailed,
     EmbeddingInvalid,
@@ -224,3 +231,11 @@ def test_the_recorded_model_must_be_that_of_the_embedder() -> None:
     with pytest.raises(EmbeddingModelMismatch, match=r"Doc\.vec .*'m1'.*'m2'") as caught:
         require_model(embedder, "m1", "Doc.vec")
     assert caught.value.details == {"where": "Doc.vec", "recorded": "m1", "embedder": "m2"}
+
+
+def test_no_recorded_model_is_held_against_the_mock() -> None:
+    for mock in (MockEmbedder(), checked(MockEmbedder("m2"), batch_texts=2)):
+        require_model(mock, "m1", "Doc.vec")
+    # A name alone makes no mock.
+    with pytest.raises(EmbeddingModelMismatch):
+        require_model(checked(Injected(model="mock"), batch_texts=2), "m1", "Doc.vec")

@@ -7,12 +7,13 @@ from pathlib import Path
 import pytest
 
 from omnigraph.clock import SystemClock
-from omnigraph.embedding import CheckedEmbedder, Purpose, open_embedder
+from omnigraph.embedding import CheckedEmbedder, Purpose, open_embedder, require_model
 from omnigraph.errors import EmbeddingModelMismatch, EmbeddingUnavailable
 from omnigraph.settings import EmbeddingSettings
 
 _SOURCE = """
 import numpy as np
+from omnigraph.embedding import MockEmbedder
 
 class Local:
     model = "local-7"
@@ -23,6 +24,7 @@ class Local:
 
 def make(): return Local()
 local = Local()
+mock = MockEmbedder()
 number = 7
 class box:
     inner = local
@@ -88,3 +90,9 @@ def test_a_model_of_the_settings_must_be_that_of_the_object(package: str) -> Non
     embedder = _open(f"{package}:local", model="local-8")
     with pytest.raises(EmbeddingModelMismatch, match=r"OMNIGRAPH_EMBED_MODEL.*local-8.*local-7"):
         embedder.embed(["a"], dimension=2, purpose=Purpose.QUERY)
+
+
+def test_a_mock_that_is_named_as_an_object_is_a_mock(package: str) -> None:
+    require_model(_open(f"{package}:mock"), "m1", "Doc.vec")
+    with pytest.raises(EmbeddingModelMismatch, match=r"Doc\.vec .*'m1'.*'local-7'"):
+        require_model(_open(f"{package}:local"), "m1", "Doc.vec")

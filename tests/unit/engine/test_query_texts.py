@@ -131,8 +131,11 @@ def test_without_a_key_only_a_query_that_embeds_fails(graphs: Opened) -> None:
 def test_the_provider_of_the_settings_is_used_without_an_embedder(graphs: Opened) -> None:
     graph = stored(graphs, EMBED_PROVIDER="mock")
     assert sorted(nearest(graph, "any text", "free")) == ["a", "b"]
-    with pytest.raises(EmbeddingModelMismatch, match="mock"):
-        nearest(graph, "any text")
+
+
+def test_the_mock_stands_in_for_the_recorded_model(graphs: Opened) -> None:
+    graph = stored(graphs, EMBED_PROVIDER="mock")
+    assert sorted(nearest(graph, "any text")) == ["a", "b", "c"]
 
 
 def test_an_injected_embedder_wins_over_the_settings(graphs: Opened) -> None:
