@@ -1,4 +1,4 @@
-"""A process that makes one write: `python -m tests.crash.child ROOT BRANCH SCRIPT`.
+"""A process that makes one write, for `main` with the arguments ROOT BRANCH SCRIPT.
 
 It prints one JSON line: its commit, or its error. `SCRIPT` may also be `none`, which only opens the
 graph, `init`, which makes it, and `branch` or `unbranch`, which create and delete a branch. The
@@ -10,14 +10,10 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 import time
 from typing import TYPE_CHECKING, Any
-
-# pyarrow imports pandas if it is there, which takes longer than everything else together; only
-# PySpark insists on it.
-if not any(each.startswith("spark_") for each in sys.argv):
-    sys.modules["pandas"] = None  # type: ignore[assignment]
 
 from tests.crash.model import SCHEMA
 from tests.crash.scripts import RIVAL
@@ -28,7 +24,7 @@ from omnigraph import Graph, failpoints
 from omnigraph.errors import OmnigraphError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
 ALL: Mapping[str, Write] = {**WRITES, "rival": RIVAL}
 
@@ -46,7 +42,19 @@ class _NthTime:
             self._act()
 
 
-def main() -> None:
+def run(
+    arguments: Sequence[str], environ: Mapping[str, str], folder: str, out: str, err: str
+) -> None:
+    """The body of a forked process: its variables, its folder, and files for what it prints."""
+    os.environ.clear()
+    os.environ.update(environ)
+    os.chdir(folder)
+    for number, path in ((1, out), (2, err)):
+        os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), number)
+    main(arguments)
+
+
+def main(arguments: Sequence[str]) -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("root")
     parser.add_argument("branch")
@@ -54,7 +62,7 @@ def main() -> None:
     parser.add_argument("--actor", default="child")
     parser.add_argument("--hit", nargs=3, metavar=("POINT", "ACTION", "NUMBER"))
     parser.add_argument("--slow", nargs=2, metavar=("POINT", "MS"))
-    given = parser.parse_args()
+    given = parser.parse_args(arguments)
     if given.hit:
         point, action, number = given.hit
         nth = _NthTime(point, failpoints.Action(action), int(number))
@@ -91,7 +99,3 @@ def _act(graph: Graph, script: str, branch: str) -> str | None:
                 join_running_java()
             made = commit(graph, ALL[script], branch)
             return None if made is None else made.graph_commit_id
-
-
-if __name__ == "__main__":
-    main()

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import signal
-import subprocess
-import sys
 import time
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tests.crash.child import run
+from tests.forked import start
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
+    from multiprocessing.context import ForkServerProcess
 
 PROJECT = Path(__file__).parents[2]
 TTL_MS = 300
@@ -22,6 +25,7 @@ LONG_MS = 15_000
 _PATIENCE_S = 60.0
 _LOOK_S = 0.005
 _ATTEMPTS = 3
+_numbers = itertools.count()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,8 +93,10 @@ def run_unstarved(attempt: Callable[[int], None]) -> None:
 class Child:
     """A running child."""
 
-    def __init__(self, process: subprocess.Popen[str]) -> None:
+    def __init__(self, process: ForkServerProcess, out: Path, err: Path) -> None:
         self._process = process
+        self._out = out
+        self._err = err
 
     def wait_until_stopped(self) -> bool:
         """Whether it stood still before it ended."""
@@ -116,24 +122,31 @@ class Child:
     def proceed(self) -> Ended:
         """Let it go on, whenever it stops, until it ends."""
         while self.wait_until_stopped():
-            self._process.send_signal(signal.SIGCONT)
+            self._signal(signal.SIGCONT)
             self._wait_until_woken()
         return self.end()
 
     def end(self) -> Ended:
         """Wait for its end."""
-        out, err = self._process.communicate(timeout=_PATIENCE_S)
+        self._process.join(_PATIENCE_S)
+        code = self._process.exitcode
+        if code is None:
+            raise TimeoutError("the child does not end")
+        out = self._out.read_text(encoding="utf-8") if self._out.exists() else ""
         return Ended(
-            returncode=self._process.returncode,
+            returncode=code,
             result=json.loads(out) if out.strip() else {},
-            stderr=err,
+            stderr=self._err.read_text(encoding="utf-8") if self._err.exists() else "",
         )
 
     def kill(self) -> None:
         """End it, whatever it does."""
-        if self._process.poll() is None:
-            self._process.kill()
-        self._process.communicate()
+        self._process.kill()
+        self._process.join()
+
+    def _signal(self, number: signal.Signals) -> None:
+        if self._process.pid is not None and self._process.is_alive():
+            os.kill(self._process.pid, number)
 
     def _wait_until_woken(self) -> None:
         until = time.perf_counter() + _PATIENCE_S
@@ -162,31 +175,22 @@ def child(
     environ = {
         "PATH": os.defpath,
         "HOME": str(root.parent),
-        "PYTHONPATH": os.pathsep.join([str(PROJECT), str(PROJECT / "src")]),
         "OMNIGRAPH_TESTING": "1",
         # A dead holder is seen at once; only a standing one must be waited for.
         "OMNIGRAPH_LEASE_TTL_MS": str(TTL_MS if trap is not None and trap.is_short else LONG_MS),
         "OMNIGRAPH_DURABILITY": "process",
         **(variables or {}),
     }
-    command = [sys.executable, "-m", "tests.crash.child", str(root), branch, script]
-    command += ["--actor", actor]
+    command = [str(root), branch, script, "--actor", actor]
     if trap is not None and trap.hit == 1:
         environ["OMNIGRAPH_FAILPOINTS"] = f"{trap.point}={trap.action}"
     elif trap is not None:
         command += ["--hit", trap.point, trap.action, str(trap.hit)]
     if trap is not None and trap.slow:
         command += ["--slow", trap.slow, str(TTL_MS * 2 // 3)]
-    running = Child(
-        subprocess.Popen(
-            command,
-            cwd=PROJECT,
-            env=environ,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-    )
+    printed = root.with_name(f"{root.name}-{next(_numbers)}")
+    out, err = printed.with_suffix(".out"), printed.with_suffix(".err")
+    running = Child(start(run, command, environ, str(PROJECT), str(out), str(err)), out, err)
     try:
         yield running
     finally:

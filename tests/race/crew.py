@@ -1,9 +1,7 @@
 """Starts, kills, stops and awaits the processes of a race."""
 
-import multiprocessing
 import os
 import signal
-import warnings
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -13,6 +11,7 @@ from random import Random  # noqa: TID251 - seeded, and the seed is printed
 from time import perf_counter, sleep
 from typing import Self
 
+from tests.forked import start
 from tests.race import workers
 from tests.race.workers import read_journal
 
@@ -24,10 +23,6 @@ ENVIRONMENT = {
 }
 LONG_LEASE = {"OMNIGRAPH_LEASE_TTL_MS": "15000"}
 """For races that count who wins: whoever loses a lease on a busy machine starts over."""
-
-# The server imports the program and never uses it; its children start in milliseconds.
-_CONTEXT = multiprocessing.get_context("forkserver")
-_CONTEXT.set_forkserver_preload(["tests.race.workers", "tests.race.mutators"])
 
 
 @dataclass(slots=True)
@@ -112,11 +107,7 @@ def _launched(
     environment: Mapping[str, str],
     arguments: tuple[object, ...],
 ) -> ForkServerProcess:
-    process = _CONTEXT.Process(target=workers.run, args=(job, journal, environment, *arguments))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        process.start()
-    return process
+    return start(workers.run, job, journal, environment, *arguments)
 
 
 @dataclass(slots=True)
