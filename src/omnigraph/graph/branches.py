@@ -106,17 +106,7 @@ class Branches:
         graph.branch_id(from_)
         with self._holding(SCHEMA_SCOPE) as leases:
             self._require_absent(wanted, graph.lines.read(MAIN_BRANCH_ID))
-            source = graph.lines.read(graph.branch_id(from_))
-            row = BranchRow(
-                name=wanted,
-                branch_id=new_branch_id(graph.ids),
-                parent_branch_id=source.branch_id,
-                forked_at=source.head.commit_id,
-                created_at=graph.clock.now_us(),
-                actor_id=actor_id,
-                line_start=source.handle.version,
-            )
-            self._create_line(row, source)
+            row = self._forked(wanted, from_, actor_id)
             maybe_fail("branch_create.post_native")
             try:
                 self._write(row, lambda line: self._require_creatable(row, line), leases)
@@ -181,14 +171,31 @@ class Branches:
                     scope=scopes[0],
                 ) from lost
 
-    def _create_line(self, row: BranchRow, source: ManifestLine) -> None:
-        try:
-            self._graph.storage.manifest.create_line(row.branch_id, source.handle)
-        except ObjectMissing as error:
-            raise BranchNotFound(
-                f"the branch to fork {row.name!r} from was deleted meanwhile",
-                branch=row.parent_branch_id,
-            ) from error
+    def _forked(self, name: BranchName, from_: str, actor_id: str | None) -> BranchRow:
+        """A line that starts at the head of another, and the row that will name it."""
+        graph = self._graph
+        missing: ObjectMissing | None = None
+        for _ in range(MAX_PUBLISH_ROUNDS):
+            source = graph.lines.read(graph.branch_id(from_))
+            row = BranchRow(
+                name=name,
+                branch_id=new_branch_id(graph.ids),
+                parent_branch_id=source.branch_id,
+                forked_at=source.head.commit_id,
+                created_at=graph.clock.now_us(),
+                actor_id=actor_id,
+                line_start=source.handle.version,
+            )
+            try:
+                graph.storage.manifest.create_line(row.branch_id, source.handle)
+            except ObjectMissing as error:
+                # Others have moved on, and the version is cleaned away; or the branch is deleted.
+                missing = error
+                continue
+            return row
+        raise BranchNotFound(
+            f"the branch to fork {name!r} from was deleted meanwhile", branch=from_
+        ) from missing
 
     def _write(
         self, row: BranchRow, judge: Callable[[ManifestLine], None], leases: Sequence[Lease]

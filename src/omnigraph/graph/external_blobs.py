@@ -8,6 +8,7 @@ lead out of its base, when it is looked at. An address is probed and kept; its b
 
 from __future__ import annotations
 
+import itertools
 import re
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -163,21 +164,23 @@ def allow_external_blobs(bases: Sequence[str], settings: StorageSettings) -> Ext
         )
     objects = ExternalObjects(settings)
     found: list[ExternalAddress] = []
-    real: dict[ExternalAddress, str] = {}
+    taken: list[tuple[ExternalAddress, str]] = []
     for each in bases:
         try:
-            found.append(_parsed(each.removesuffix("/")))
-            place = _real_place(found[-1], objects)
+            base = _parsed(each.removesuffix("/"))
+            # As it is given, too: below a base there may be a link to another one.
+            places = {base, _real_place(base, objects)}
         except _NoAddress as error:
             raise _no_base(each, str(error)) from error
         except ObjectMissing as error:
             raise _no_base(
                 each, "there is no such folder; create it before, or correct the address"
             ) from error
-        for other, given in real.items():
+        for place, (other, given) in itertools.product(places, taken):
             if other.holds(place) or place.holds(other):
                 raise _overlap(each, given)
-        real[place] = each
+        taken += [(place, each) for place in places]
+        found.append(base)
     return ExternalBlobs(tuple(found), objects)
 
 
@@ -255,7 +258,7 @@ def _segment(written: str) -> str:
     inner = decoded
     while (once := unquote(inner)) != inner:
         inner = once
-    if inner in (".", "..") or "/" in decoded or "\\" in inner or not decoded.isprintable():
+    if inner in (".", "..") or "/" in inner or "\\" in inner or not decoded.isprintable():
         raise _NoAddress(f"its path has the part {written!r}")
     return decoded
 

@@ -181,8 +181,8 @@ class ManifestLine:
             )
             keyed = rows.filter(pc.match_substring(rows["metadata"], KEY_MARK))
             self.memory.learn_keys(keyed.to_pylist())
-        seq = self.memory.number_of_key(idempotency_key, branch, after)
-        return None if seq is None else self.commit_at(min(seq, self.head.seq))
+        seq = self.memory.number_of_key(idempotency_key, branch, after, self.head.seq)
+        return None if seq is None else self.commit_at(seq)
 
     def commit_of_job(self, job: str, *, absent_at: int | None = None) -> CommitRow | None:
         """The commit that a job made, on this branch or on one that this one has the rows of.

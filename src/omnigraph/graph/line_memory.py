@@ -83,13 +83,16 @@ class LineMemory:
                 self._note_key(row)
             self._knows_keys = True
 
-    def number_of_key(self, key: str, branch: str, after: int) -> int | None:
-        """The number of the newest commit that was sent to a branch with a key."""
+    def number_of_key(self, key: str, branch: str, after: int, upto: int) -> int | None:
+        """The number of the newest commit that was sent to a branch with a key.
+
+        `None` also if it is above `upto`: others may have seen a newer version of the line by now.
+        """
         with self._lock:
             if len(self._keys) > MOST_KEYS:
                 self._keys = {each: seq for each, seq in self._keys.items() if seq > after}
             seq = self._keys.get((key, branch), after)
-        return seq if seq > after else None
+        return seq if after < seq <= upto else None
 
     def _note_key(self, row: RawRow) -> None:
         if row["seq"] is None or KEY_MARK not in (row["metadata"] or ""):

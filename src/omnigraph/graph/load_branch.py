@@ -15,6 +15,8 @@ from omnigraph.errors import (
 )
 from omnigraph.graph.branch_names import parse_branch_name
 from omnigraph.graph.branches import Branches
+from omnigraph.graph.recovery import RECOVERY_KIND
+from omnigraph.ids import BranchId, CommitId
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -57,12 +59,12 @@ def load_branch(
     try:
         yield LoadBranch(name=name, base=base, was_created=True)
     except OmnigraphError as error:
-        stays = _why_it_stays(branches, made, error)
+        stays = _why_it_stays(graph, branches, made, error)
         if stays is None:
             raise
         raise type(error)(f"{error.message}; {stays}", **error.details) from error
     except BaseException as error:
-        _why_it_stays(branches, made, error)
+        _why_it_stays(graph, branches, made, error)
         raise
 
 
@@ -86,14 +88,28 @@ def _exists(graph: GraphCoordinator, name: str) -> bool:
     return True
 
 
-def _why_it_stays(branches: Branches, made: Branch, error: BaseException) -> str | None:
+def _untouched_head(graph: GraphCoordinator, made: Branch) -> str | None:
+    """The head that the branch has if nobody has written to it since it was made.
+
+    Not simply its head: others may have written before it is asked for. A write that failed half
+    way and was rolled back leaves a commit that changes nothing.
+    """
+    line = graph.lines.read(BranchId(made.branch_id))
+    start = line.commit(CommitId(made.forked_at or ""))
+    since = [] if start is None else line.commits_between(start.seq, line.head.seq)
+    is_untouched = all(each.kind == RECOVERY_KIND for each in since)
+    return line.head.commit_id if is_untouched else made.forked_at
+
+
+def _why_it_stays(
+    graph: GraphCoordinator, branches: Branches, made: Branch, error: BaseException
+) -> str | None:
     """Remove the branch if nothing was written to it; `None` when it is gone."""
     stays = f"the branch '{made.name}' that this load created stays"
     if isinstance(error, OmnigraphError) and error.retry is Retry.UNKNOWN:
         return f"{stays}, because the load may have happened"
     try:
-        # Not its head: others may have written before it was told.
-        branches.delete(made.name, if_commit=made.forked_at, branch_id=made.branch_id)
+        branches.delete(made.name, if_commit=_untouched_head(graph, made), branch_id=made.branch_id)
     except BranchNotFound:
         return None
     except PreconditionFailed:

@@ -53,6 +53,8 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 RECOVERY_ACTOR = "omnigraph:recovery"
+RECOVERY_KIND = "recovery"
+"""The kind of a commit that undoes a write, and of the versions that it makes."""
 _ROUNDS = MAX_PUBLISH_ROUNDS
 
 
@@ -255,7 +257,7 @@ class Recovery:
         self, sidecar: Sidecar, judged: Sequence[Judged], line: ManifestLine, lease: Lease
     ) -> Recovered:
         self._require_durable(sidecar)
-        stamp = WriteStamp(operation_id=OperationId(sidecar.operation_id), kind="recovery")
+        stamp = WriteStamp(operation_id=OperationId(sidecar.operation_id), kind=RECOVERY_KIND)
         pins = []
         for each in judged:
             table = each.facts.table
@@ -277,7 +279,7 @@ class Recovery:
         intent = Intent(
             operation_id=sidecar.operation_id,
             commit_id=commit_id,
-            kind="recovery",
+            kind=RECOVERY_KIND,
             authored_at=self._clock.now_us(),
             authored_branch=sidecar.intent.authored_branch,
             actor_id=RECOVERY_ACTOR,

@@ -41,7 +41,9 @@ class ExternalObjects:
         """
         with self._calls.making("probe", path):
             real = _followed(path)
-            real.lstat()
+            found = real.lstat()
+        if not stat.S_ISDIR(found.st_mode):
+            raise ObjectMissing(f"{path} is no folder")
         return real
 
     def file_size(self, path: str, *, inside: str) -> int:

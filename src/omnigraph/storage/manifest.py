@@ -27,17 +27,11 @@ from omnigraph.ids import MAIN_BRANCH_ID, BranchId
 from omnigraph.storage import staging
 from omnigraph.storage.files import line_folder, version_files, version_of_name, written_files
 from omnigraph.storage.handles import LINE_PREFIX, Pin, lance_branch, own_object
-from omnigraph.storage.objects import encode
 from omnigraph.storage.predicates import In, to_arrow
 from omnigraph.storage.reading import ROW_ADDRESS
 from omnigraph.storage.signals import NotDurable, StorageSignal
 from omnigraph.storage.torn import remove_torn_refs, remove_torn_versions
-from omnigraph.storage.version_files import (
-    ANY_VERSION,
-    CLEANED_MARK,
-    cleaned_upto,
-    newest_version,
-)
+from omnigraph.storage.version_files import cleaned_mark, newest_version, spent_marks
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -430,11 +424,9 @@ class ManifestStorage:
         folder = line_folder(MANIFEST, lance_branch(handle.branch_id))
         if self._location.is_local:
             # Before anything goes: from here on nobody takes a gap for the end of the line.
-            upto = max(versions)
-            marked = cleaned_upto(self._location.path(folder))
-            upto = handle.version if marked == ANY_VERSION else max(upto, marked)
-            self._objects.put(f"{folder}/{CLEANED_MARK}", encode({"version": upto}))
-            self._durable.sync([f"{folder}/{CLEANED_MARK}"])
+            self._objects.create(f"{folder}/{cleaned_mark(max(versions))}", b"", durable=True)
+            for spent in spent_marks(self._location.path(folder)):
+                self._objects.delete(f"{folder}/{spent}")
         with self._calls.making("clean", MANIFEST):
             self._at(handle).cleanup_old_versions(versions=list(versions))
 

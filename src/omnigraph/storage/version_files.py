@@ -4,9 +4,10 @@ Lance names versions by number, and on a disk it finds the newest by listing the
 as long as the line has versions. Here a version that is known to have existed is where the search
 starts: versions follow each other without a gap, so the newest is the last one that is there.
 
-Only removing old versions makes gaps. Whoever removes some first leaves a mark, the number up to
-which versions may be missing; a search that ends at or below the mark proves nothing, and the
-folder is listed after all. The mark is read after the search: it is written before the removal.
+Only removing old versions makes gaps. Whoever removes some first leaves a mark: a file whose name
+tells the number up to which versions may be missing. The greatest counts, so a mark that somebody
+leaves late takes nothing back. A search that ends at or below it proves nothing, and the folder is
+listed after all. Marks are read after the search: they are written before the removal.
 """
 
 from __future__ import annotations
@@ -24,10 +25,11 @@ if TYPE_CHECKING:
 _HINT: Final = "latest_version_hint.json"
 """Lance leaves the number of a recent version here with each commit; it may be late."""
 
-ANY_VERSION: Final = (1 << 64) - 1
+_MARK: Final = "cleaned-"
+"""How the marks begin, which lie beside the folder of versions."""
 
-CLEANED_MARK: Final = "cleaned_upto.json"
-"""Beside the versions of a line: up to which number some may have been removed."""
+_MARKS_KEPT: Final = 2
+"""So that whoever lists them while one comes and one goes meets at least one that counts."""
 
 
 def newest_version(line: Path, known: int | None = None) -> int:
@@ -57,16 +59,27 @@ def _searched(line: Path, start: int) -> int | None:
 
 
 def cleaned_upto(line: Path) -> int:
-    """The number up to which versions of a line may have been removed; 0 if none was.
+    """The number up to which versions of a line may have been removed; 0 if none was."""
+    return max(_marks(line), default=0)
 
-    A mark that a power cut tore says nothing, so any version may have been.
-    """
+
+def cleaned_mark(version: int) -> str:
+    """The name of the mark that versions up to this one may be missing."""
+    return f"{_MARK}{version}"
+
+
+def spent_marks(line: Path) -> list[str]:
+    """The names of the marks that newer ones have made useless."""
+    return [cleaned_mark(version) for version in sorted(_marks(line))[:-_MARKS_KEPT]]
+
+
+def _marks(line: Path) -> list[int]:
     try:
-        return int(json.loads((line / CLEANED_MARK).read_bytes())["version"])
+        names = os.listdir(line)  # noqa: PTH208 - asked at every read
     except FileNotFoundError:
-        return 0
-    except (ValueError, KeyError, TypeError):
-        return ANY_VERSION
+        return []
+    marks = (name.removeprefix(_MARK) for name in names if name.startswith(_MARK))
+    return [int(mark) for mark in marks if mark.isdecimal()]
 
 
 def _hinted(folder: Path) -> int:

@@ -31,7 +31,7 @@ from omnigraph.errors import (
     RecoveryRequired,
     ResourceLimit,
 )
-from omnigraph.failpoints import armed
+from omnigraph.failpoints import Action, FailpointHit, armed
 from omnigraph.graph import blob_values
 from omnigraph.graph.job_report import JobReport, TableReport
 from omnigraph.graph.stage_progress import StageProgress
@@ -585,6 +585,13 @@ def test_the_branch_of_a_load_that_is_interrupted_is_removed_again(graph: Graph)
             from_="main",
             progress=interrupt,
         )
+    assert [each.name for each in graph.branches.list()] == ["main"]
+
+
+def test_the_branch_of_a_load_that_was_rolled_back_is_removed_again(graph: Graph) -> None:
+    both = node("City", name="oslo"), node("Person", name="eve")
+    with armed("load.post_table_commit", Action.RAISE), pytest.raises(FailpointHit):
+        load(graph, *both, mode="append", branch="side", from_="main")
     assert [each.name for each in graph.branches.list()] == ["main"]
 
 

@@ -333,6 +333,28 @@ def test_a_branch_is_not_made_from_one_that_was_deleted_meanwhile(graphs: Opened
     assert graphs.storage().manifest.lines() == [row.branch_id]
 
 
+def test_a_branch_starts_at_the_new_head_when_the_one_it_was_to_start_at_is_cleaned_away(
+    graphs: Opened,
+) -> None:
+    graph = graphs.init()
+    upsert(graph, "a")
+    watcher = Watcher()
+    other = graphs.coordinated(observer=watcher)
+
+    def clean(call: StoreCall) -> None:
+        if call.operation == "create_line":
+            watcher.before_each = None
+            old = other._graph.lines.read(MAIN_BRANCH_ID).handle.version
+            upsert(graph, "b")
+            line = graph._graph.lines.read(MAIN_BRANCH_ID)
+            graphs.storage().manifest.clean(line.handle, [old])
+
+    watcher.before_each = clean
+    made = other.branches.create("rev")
+    assert made.forked_at == next(iter(graph.commits)).graph_commit_id
+    assert names(other, "rev") == ["a", "b"]
+
+
 def test_handles_that_create_one_name_at_once_make_one_branch(graphs: Opened) -> None:
     handles = [graphs.init(), graphs.open(), graphs.open()]
     made: list[str] = []

@@ -90,6 +90,7 @@ def test_an_address_beside_a_base_is_denied(uri: str) -> None:
         "file:///usr/%25252e%25252e/etc/passwd",
         "file:///usr/..%2fetc",
         "file:///usr/a%2Fb",
+        "file:///usr/a%252F..%252F..%252Fb",
         "file:///usr/..\\etc",
         "file:///usr/%5c..",
         "file:///usr/.\t./etc",
@@ -163,7 +164,8 @@ def test_a_base_that_names_no_place_is_refused(base: str, tmp_path: Path) -> Non
 
 def test_a_folder_that_does_not_exist_is_no_base(tmp_path: Path) -> None:
     (tmp_path / "dangling").symlink_to(tmp_path / "nowhere")
-    for name in ("missing", "dangling"):
+    (tmp_path / "file").touch()
+    for name in ("missing", "dangling", "file"):
         with pytest.raises(InvalidArgument, match="no such folder; create it") as caught:
             allowed((tmp_path / name).as_uri())
         assert caught.value.details["base"] == (tmp_path / name).as_uri()
@@ -173,7 +175,10 @@ def test_bases_that_overlap_are_refused(tmp_path: Path) -> None:
     (tmp_path / "a" / "b").mkdir(parents=True)
     (tmp_path / "ab").mkdir()
     (tmp_path / "also").symlink_to(tmp_path / "a")
-    inner, outer, linked = ((tmp_path / name).as_uri() for name in ("a/b", "a", "also"))
+    (tmp_path / "a" / "out").symlink_to(tmp_path / "ab")
+    inner, outer, linked, out = (
+        (tmp_path / name).as_uri() for name in ("a/b", "a", "also", "a/out")
+    )
     for bases in (
         (outer, outer),
         (outer, inner),
@@ -181,6 +186,8 @@ def test_bases_that_overlap_are_refused(tmp_path: Path) -> None:
         (outer, linked),
         (inner, linked),
         (linked, f"{outer}/"),
+        (outer, out),
+        (out, outer),
         ("s3://assets", "s3://assets/images"),
         ("s3://assets/im%61ges", "S3://assets/images/"),
     ):

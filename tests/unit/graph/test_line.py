@@ -246,6 +246,20 @@ def test_an_idempotency_key_is_found_exactly_and_the_newest_counts(graphs: Opene
     assert line.commit_of_key("", "main") is None
 
 
+def test_a_key_of_a_later_version_of_the_line_is_not_on_an_earlier_one(graphs: Opened) -> None:
+    coordinator = graphs.init()._graph
+    upsert(graphs.open(), "a")
+    earlier = coordinator.lines.read(MAIN_BRANCH_ID)
+    assert earlier.commit_of_key("k", "main") is None
+    row = b'{"type": "Person", "data": {"name": "b"}}'
+    sent = graphs.open().load(row, mode="append", idempotency_key="k").commit
+    found = coordinator.lines.read(MAIN_BRANCH_ID).commit_of_key("k", "main")
+    assert found is not None
+    assert sent is not None
+    assert found.commit_id == sent.graph_commit_id
+    assert earlier.commit_of_key("k", "main") is None
+
+
 def test_an_idempotency_key_is_forgotten_after_ten_thousand_commits(
     graphs: Opened, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -10,7 +10,12 @@ from hypothesis import strategies as st
 
 from omnigraph.storage import version_files
 from omnigraph.storage.files import version_name, version_of_name
-from omnigraph.storage.version_files import ANY_VERSION, CLEANED_MARK, cleaned_upto, newest_version
+from omnigraph.storage.version_files import (
+    cleaned_mark,
+    cleaned_upto,
+    newest_version,
+    spent_marks,
+)
 
 
 class Line:
@@ -21,7 +26,8 @@ class Line:
         (folder / "_versions").mkdir(parents=True, exist_ok=True)
         for each in (folder / "_versions").iterdir():
             each.unlink()
-        (folder / CLEANED_MARK).unlink(missing_ok=True)
+        for each in folder.glob("cleaned-*"):
+            each.unlink()
         self.versions: set[int] = set()
 
     def make(self, *versions: int) -> None:
@@ -37,8 +43,8 @@ class Line:
     def hint(self, text: str) -> None:
         (self.folder / "_versions" / "latest_version_hint.json").write_text(text)
 
-    def mark(self, text: str) -> None:
-        (self.folder / CLEANED_MARK).write_text(text)
+    def mark(self, version: int) -> None:
+        (self.folder / cleaned_mark(version)).touch()
 
 
 @pytest.fixture
@@ -81,7 +87,7 @@ def test_a_hint_that_says_nothing_costs_a_listing(line: Line, hint: str) -> None
 
 def test_a_gap_that_a_removal_made_is_not_taken_for_the_end(line: Line) -> None:
     line.make(*range(1, 40))
-    line.mark(json.dumps({"version": 30}))
+    line.mark(30)
     line.remove(*range(11, 31))
     assert newest_version(line.folder, 10) == 39
     assert newest_version(line.folder, 31) == 39
@@ -89,16 +95,25 @@ def test_a_gap_that_a_removal_made_is_not_taken_for_the_end(line: Line) -> None:
 
 def test_above_the_mark_nothing_is_listed(line: Line, no_listing: Callable[[], None]) -> None:
     line.make(*range(31, 40))
-    line.mark(json.dumps({"version": 30}))
+    line.mark(30)
     no_listing()
     assert newest_version(line.folder, 31) == 39
 
 
-def test_a_torn_mark_leaves_every_gap_possible(line: Line) -> None:
+def test_a_mark_that_somebody_leaves_late_takes_nothing_back(line: Line) -> None:
     line.make(1, 2, 5)
-    line.mark("")
-    assert cleaned_upto(line.folder) == ANY_VERSION
+    line.mark(4)
+    line.mark(2)
+    assert cleaned_upto(line.folder) == 4
     assert newest_version(line.folder, 1) == 5
+
+
+def test_the_marks_that_may_go_are_not_those_that_count(line: Line) -> None:
+    for version in (9, 10, 100, 20):
+        line.mark(version)
+    (line.folder / "cleaned-1000#1").touch()  # What the store leaves of a creation that was cut.
+    assert spent_marks(line.folder) == [cleaned_mark(9), cleaned_mark(10)]
+    assert cleaned_upto(line.folder) == 100
 
 
 @pytest.mark.parametrize("known", [None, 4])
@@ -137,8 +152,7 @@ def test_after_any_commits_and_removals_the_newest_is_found(
             old = sorted(line.versions)[:-1]
             gone = data.draw(st.lists(st.sampled_from(old), unique=True)) if old else []
             if gone:
-                upto = max(*gone, cleaned_upto(line.folder))
-                line.mark(json.dumps({"version": upto}))
+                line.mark(max(gone))
                 line.remove(*gone)
         if data.draw(st.booleans()):
             seen = newest_version(line.folder, seen)
