@@ -16,9 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from omnigraph import Graph
-from omnigraph.graph.coordinator import GraphCoordinator
-from omnigraph.graph.intent import SidecarKind
-from omnigraph.graph.read_set import (
+from omnigraph.graph.commit.read_set import (
     AllRows,
     Existence,
     OtherHolders,
@@ -27,9 +25,11 @@ from omnigraph.graph.read_set import (
     RowsById,
     RowsByText,
 )
-from omnigraph.graph.rows import TableRef
-from omnigraph.graph.tables import ref_of
-from omnigraph.graph.write_txn import PreparedWrite, WriteRequest, WriteTxn
+from omnigraph.graph.commit.txn import PreparedWrite, WriteRequest, WriteTxn
+from omnigraph.graph.lifecycle.coordinator import GraphCoordinator
+from omnigraph.graph.manifest.intent import SidecarKind
+from omnigraph.graph.manifest.rows import TableRef
+from omnigraph.graph.manifest.table_refs import ref_of
 from omnigraph.ids import MAIN_BRANCH, MAIN_BRANCH_ID
 from omnigraph.settings import load_settings
 from omnigraph.storage.handles import TableHandle

@@ -27,11 +27,11 @@ from lance import LanceDataset
 
 from omnigraph import Graph
 from omnigraph.clock import SystemClock
-from omnigraph.graph.coordinator import GraphCoordinator
-from omnigraph.graph.intent import SidecarKind
-from omnigraph.graph.rows import CommitRow, HeadRow, PinRow, encode_rows
-from omnigraph.graph.snapshot import open_snapshot
-from omnigraph.graph.write_txn import WriteRequest
+from omnigraph.graph.commit.txn import WriteRequest
+from omnigraph.graph.history.snapshot import open_snapshot
+from omnigraph.graph.lifecycle.coordinator import GraphCoordinator
+from omnigraph.graph.manifest.intent import SidecarKind
+from omnigraph.graph.manifest.rows import CommitRow, HeadRow, PinRow, encode_rows
 from omnigraph.graph.writer import Writer
 from omnigraph.ids import (
     MAIN_BRANCH,

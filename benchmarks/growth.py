@@ -25,12 +25,12 @@ from lance.fragment import write_fragments
 
 from omnigraph import Graph
 from omnigraph.clock import SystemClock
-from omnigraph.graph.coordinator import GraphCoordinator
-from omnigraph.graph.intent import SidecarKind
-from omnigraph.graph.line_upkeep import TIERS, WIDTH
-from omnigraph.graph.rows import CommitRow, HeadRow, PinRow, encode_rows
-from omnigraph.graph.snapshot import open_snapshot
-from omnigraph.graph.write_txn import WriteRequest
+from omnigraph.graph.commit.txn import WriteRequest
+from omnigraph.graph.history.snapshot import open_snapshot
+from omnigraph.graph.lifecycle.coordinator import GraphCoordinator
+from omnigraph.graph.lifecycle.line_upkeep import TIERS, WIDTH
+from omnigraph.graph.manifest.intent import SidecarKind
+from omnigraph.graph.manifest.rows import CommitRow, HeadRow, PinRow, encode_rows
 from omnigraph.graph.writer import Writer
 from omnigraph.ids import (
     MAIN_BRANCH,

@@ -10,7 +10,7 @@ from benchmarks.peers.system import Case, Row, is_built, mark_built
 from benchmarks.people import DIMENSIONS, People, Size
 
 from omnigraph import Graph
-from omnigraph.graph.result import QueryResult
+from omnigraph.graph.results.query_result import QueryResult
 from omnigraph.storage.layout import layout_of
 
 if TYPE_CHECKING:

@@ -10,11 +10,11 @@ if TYPE_CHECKING:
     from omnigraph import errors
     from omnigraph.api import Graph
     from omnigraph.embedding import Embedder
-    from omnigraph.engine.plan import Plan
     from omnigraph.errors import OmnigraphError
-    from omnigraph.graph.blob_reader import BlobReader
-    from omnigraph.graph.mutation_result import MutationResult
-    from omnigraph.graph.result import QueryResult
+    from omnigraph.graph.blobs.blob_reader import BlobReader
+    from omnigraph.graph.query.plan import Plan
+    from omnigraph.graph.results.mutation_result import MutationResult
+    from omnigraph.graph.results.query_result import QueryResult
     from omnigraph.lang import Catalog, LintReport, compile_schema, lint
 
     __version__: str
@@ -36,15 +36,15 @@ __all__ = [
 ]
 
 _HOMES = {
-    "BlobReader": "omnigraph.graph.blob_reader",
+    "BlobReader": "omnigraph.graph.blobs.blob_reader",
     "Catalog": "omnigraph.lang",
     "Embedder": "omnigraph.embedding",
     "Graph": "omnigraph.api",
     "LintReport": "omnigraph.lang",
-    "MutationResult": "omnigraph.graph.mutation_result",
+    "MutationResult": "omnigraph.graph.results.mutation_result",
     "OmnigraphError": "omnigraph.errors",
-    "Plan": "omnigraph.engine.plan",
-    "QueryResult": "omnigraph.graph.result",
+    "Plan": "omnigraph.graph.query.plan",
+    "QueryResult": "omnigraph.graph.results.query_result",
     "compile_schema": "omnigraph.lang",
     "lint": "omnigraph.lang",
 }

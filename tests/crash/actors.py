@@ -19,8 +19,8 @@ from tests.crash.writes import Write, commit
 from omnigraph import Graph, failpoints
 from omnigraph.clock import ManualClock, SystemClock
 from omnigraph.errors import OmnigraphError
-from omnigraph.graph.coordinator import GraphCoordinator
-from omnigraph.graph.pause import Pauses
+from omnigraph.graph.lifecycle.coordinator import GraphCoordinator
+from omnigraph.graph.manifest.pauses import Pauses
 from omnigraph.ids import UlidSource
 from omnigraph.storage.graph_storage import open_storage
 from omnigraph.storage.location import parse_location

@@ -12,7 +12,7 @@ from tests.crash.writes import ROW_KINDS, Write, commit, play
 
 from omnigraph import Graph
 from omnigraph.errors import KeyConflict
-from omnigraph.graph.tables import bare_layout
+from omnigraph.graph.manifest.table_refs import bare_layout
 from omnigraph.settings import load_settings
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from tests.crash.places import Arranged
 
-    from omnigraph.graph.commit_graph import Commit
+    from omnigraph.graph.history.commit_graph import Commit
     from omnigraph.settings import Settings
 
 

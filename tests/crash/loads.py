@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from omnigraph import Graph
-    from omnigraph.graph.commit_graph import Commit
+    from omnigraph.graph.history.commit_graph import Commit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

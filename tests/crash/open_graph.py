@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from omnigraph.clock import SystemClock
-from omnigraph.graph.coordinator import GraphCoordinator
+from omnigraph.graph.lifecycle.coordinator import GraphCoordinator
 from omnigraph.ids import UlidSource
 from omnigraph.settings import Settings
 from omnigraph.storage.calls import CallObserver

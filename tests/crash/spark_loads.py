@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from omnigraph import Graph
-    from omnigraph.graph.commit_graph import Commit
-    from omnigraph.graph.job_report import JobReport
+    from omnigraph.graph.history.commit_graph import Commit
+    from omnigraph.graph.jobs.report import JobReport
 
 GATEWAY = ("PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET")
 """How PySpark is told of a Java that runs already."""

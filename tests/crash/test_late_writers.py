@@ -21,7 +21,7 @@ from tests.crash.scripts import NEXT, RIVAL, SCRIPTS
 from tests.crash.writes import Write, commit
 
 from omnigraph import failpoints
-from omnigraph.graph.recovery import Recovery
+from omnigraph.graph.recovery.recovery import Recovery
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from omnigraph import Graph
-    from omnigraph.graph.job_report import JobReport
+    from omnigraph.graph.jobs.report import JobReport
 
 NAMES = ("a", "b", "c", "é", "it's")
 NUMBERS = (-1, 0, 7, 2**53 + 1)

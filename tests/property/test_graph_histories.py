@@ -28,8 +28,8 @@ from omnigraph.errors import (
     KeyConflict,
     OmnigraphError,
 )
-from omnigraph.graph.commit_graph import Commit
-from omnigraph.graph.snapshot import Snapshot
+from omnigraph.graph.history.commit_graph import Commit
+from omnigraph.graph.history.snapshot import Snapshot
 from omnigraph.graph.writer import Writer
 from omnigraph.settings import load_settings
 

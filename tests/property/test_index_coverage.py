@@ -17,9 +17,9 @@ import pyarrow as pa
 import pytest
 
 from omnigraph import Graph
-from omnigraph.graph.intent import SidecarKind
-from omnigraph.graph.tables import ref_of
-from omnigraph.graph.write_txn import PreparedWrite, WriteRequest, WriteTxn
+from omnigraph.graph.commit.txn import PreparedWrite, WriteRequest, WriteTxn
+from omnigraph.graph.manifest.intent import SidecarKind
+from omnigraph.graph.manifest.table_refs import ref_of
 from omnigraph.ids import BranchName
 from omnigraph.settings import load_settings
 

@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from tests.property.profiles import many, quick
 
-from omnigraph.graph.graph_lines import GraphLineReader
+from omnigraph.graph.ndjson.strict_reader import GraphLineReader
 from omnigraph.graph.validation import Code
 from omnigraph.graph.validation.json_columns import JsonValues, fit_json_column
 from omnigraph.lang import compile_schema

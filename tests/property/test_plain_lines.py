@@ -11,11 +11,11 @@ from tests.property.profiles import quick
 
 from omnigraph.clock import ManualClock
 from omnigraph.errors import OmnigraphError
-from omnigraph.graph import line_columns
-from omnigraph.graph.blob_values import BlobBudget
-from omnigraph.graph.line_columns import LineColumnReader
-from omnigraph.graph.load_rows import RowReading
-from omnigraph.graph.plain_lines import PlainLines
+from omnigraph.graph.blobs.blob_values import BlobBudget
+from omnigraph.graph.load.rows import RowReading
+from omnigraph.graph.ndjson import reader as line_columns
+from omnigraph.graph.ndjson.bulk_reader import PlainLines
+from omnigraph.graph.ndjson.reader import LineColumnReader
 from omnigraph.ids import seeded_ids
 from omnigraph.lang import accept_schema, compile_schema
 

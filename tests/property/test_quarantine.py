@@ -18,7 +18,7 @@ from omnigraph.errors import LoadRejected
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from omnigraph.graph.job_report import JobReport
+    from omnigraph.graph.jobs.report import JobReport
 
 MODES = ("append", "merge", "overwrite")
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from omnigraph import Graph
-    from omnigraph.graph.commit_graph import Commit
+    from omnigraph.graph.history.commit_graph import Commit
 
 COLUMNS: dict[str, tuple[str, ...]] = {
     "Person": ("email", "city", "desk", "age"),

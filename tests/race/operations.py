@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from omnigraph import Graph
-    from omnigraph.graph.job_report import JobReport
+    from omnigraph.graph.jobs.report import JobReport
 
 Mode: TypeAlias = Literal["append", "merge", "overwrite"]
 Told: TypeAlias = "tuple[object, ...]"

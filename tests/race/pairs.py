@@ -9,10 +9,10 @@ from collections.abc import Iterable
 import pyarrow as pa
 
 from omnigraph.api import Graph
-from omnigraph.graph.commit_graph import Commit
-from omnigraph.graph.line import ManifestLine
-from omnigraph.graph.snapshot import Snapshot
-from omnigraph.graph.tables import bare_layout
+from omnigraph.graph.history.commit_graph import Commit
+from omnigraph.graph.history.snapshot import Snapshot
+from omnigraph.graph.manifest.manifest_line import ManifestLine
+from omnigraph.graph.manifest.table_refs import bare_layout
 from omnigraph.storage.handles import lance_branch
 
 SCHEMA = "node Left { name: String @key }\nnode Right { name: String @key }"

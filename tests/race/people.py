@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import assert_never
 
 from omnigraph.api import Graph
-from omnigraph.graph.commit_graph import Commit
+from omnigraph.graph.history.commit_graph import Commit
 
 SCHEMA = """
 node Person {

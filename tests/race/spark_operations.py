@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 from tests.race.club import lines
 from tests.race.operations import Load, Operation, told_of
 
-from omnigraph.graph.external_blobs import DENY_ALL
-from omnigraph.graph.job_report import LoadMode
-from omnigraph.graph.load_options import LoadOptions
+from omnigraph.graph.blobs.addresses import DENY_ALL
+from omnigraph.graph.jobs.report import LoadMode
+from omnigraph.graph.load.options import LoadOptions
 from omnigraph.ids import BranchName
 from omnigraph.pipeline.load_job import SparkLoad
 from omnigraph.pipeline.source_request import SourceRequest, plan_source

@@ -21,7 +21,7 @@ from omnigraph.settings import load_settings
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from omnigraph.graph.commit_graph import Commit
+    from omnigraph.graph.history.commit_graph import Commit
     from omnigraph.pipeline.session import PipelineSession
 
 pytestmark = [

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from tests.race.crew import Worker
 
-    from omnigraph.graph.commit_graph import Commit
+    from omnigraph.graph.history.commit_graph import Commit
     from omnigraph.settings import Settings
 
 TTL_MS = 300

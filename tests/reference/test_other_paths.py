@@ -10,7 +10,7 @@ from tests.reference.storing import quick, store
 
 from omnigraph import Graph
 from omnigraph.engine import expand, order, scan, streamed_groups, tables, walk
-from omnigraph.graph import topology
+from omnigraph.graph.query import topology
 
 _QUERIES = 40
 _PATHS: dict[str, dict[tuple[object, str], int]] = {

@@ -11,7 +11,7 @@ from tests.s3.stand_in import Access, Failure, Kind, StandIn
 
 from omnigraph.api import Graph
 from omnigraph.errors import ExternalBlobSource
-from omnigraph.graph.job_report import JobReport
+from omnigraph.graph.jobs.report import JobReport
 from omnigraph.settings import load_settings
 
 pytestmark = pytest.mark.s3

@@ -12,9 +12,9 @@ import pytest
 from omnigraph import Graph
 from omnigraph.errors import KeyConflict
 from omnigraph.failpoints import armed
-from omnigraph.graph.external_blobs import DENY_ALL
-from omnigraph.graph.job_report import LoadMode
-from omnigraph.graph.load_options import LoadOptions
+from omnigraph.graph.blobs.addresses import DENY_ALL
+from omnigraph.graph.jobs.report import LoadMode
+from omnigraph.graph.load.options import LoadOptions
 from omnigraph.ids import MAIN_BRANCH
 from omnigraph.pipeline.load_job import SparkLoad
 from omnigraph.pipeline.load_leftovers import LoadLeftovers
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from tests.s3.stand_in import StandIn
 
-    from omnigraph.graph.job_report import JobReport
+    from omnigraph.graph.jobs.report import JobReport
 
 pytestmark = pytest.mark.s3
 

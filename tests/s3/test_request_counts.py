@@ -18,7 +18,7 @@ import pytest
 from tests.s3.stand_in import Seen, StandIn
 
 from omnigraph.api import Graph
-from omnigraph.graph.line_upkeep import WIDTH_ON_OBJECT_STORES
+from omnigraph.graph.lifecycle.line_upkeep import WIDTH_ON_OBJECT_STORES
 from omnigraph.ids import MAIN_BRANCH_ID
 from omnigraph.settings import load_settings
 

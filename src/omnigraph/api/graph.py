@@ -31,19 +31,19 @@ from omnigraph.engine.loads import LoadRequest
 from omnigraph.engine.mutations import MutationRequest
 from omnigraph.engine.query_vectors import QueryEmbedder
 from omnigraph.errors import InvalidArgument
-from omnigraph.graph.blob_reader import BlobReader, BlobSelector, open_blob
-from omnigraph.graph.coordinator import GraphCoordinator, OpenMode
-from omnigraph.graph.export import export_lines
-from omnigraph.graph.external_blobs import DENY_ALL, ExternalBlobs, allow_external_blobs
-from omnigraph.graph.init import create_graph
-from omnigraph.graph.intent import SidecarKind
-from omnigraph.graph.job_report import LoadMode
-from omnigraph.graph.load_options import LoadOptions
-from omnigraph.graph.reject_options import parse_reject_options
-from omnigraph.graph.result import QueryTarget
-from omnigraph.graph.snapshot import Snapshot, open_snapshot
-from omnigraph.graph.system_tables import system_table
-from omnigraph.graph.write_txn import WriteRequest, checked_key
+from omnigraph.graph.blobs.addresses import DENY_ALL, ExternalBlobs, allow_external_blobs
+from omnigraph.graph.blobs.blob_reader import BlobReader, BlobSelector, open_blob
+from omnigraph.graph.commit.txn import WriteRequest, checked_key
+from omnigraph.graph.history.snapshot import Snapshot, open_snapshot
+from omnigraph.graph.history.system_tables import system_table
+from omnigraph.graph.jobs.report import LoadMode
+from omnigraph.graph.lifecycle.coordinator import GraphCoordinator, OpenMode
+from omnigraph.graph.lifecycle.init import create_graph
+from omnigraph.graph.load.options import LoadOptions
+from omnigraph.graph.load.reject_options import parse_reject_options
+from omnigraph.graph.manifest.intent import SidecarKind
+from omnigraph.graph.ndjson.export import export_lines
+from omnigraph.graph.results.query_result import QueryTarget
 from omnigraph.graph.writer import Writer
 from omnigraph.ids import MAIN_BRANCH, BranchName, UlidSource
 from omnigraph.settings import Settings, load_process_settings
@@ -58,11 +58,11 @@ if TYPE_CHECKING:
 
     from omnigraph.api.load_source import LoadSource
     from omnigraph.embedding import Embedder
-    from omnigraph.engine.plan import Plan
-    from omnigraph.graph.job_report import JobReport
-    from omnigraph.graph.mutation_result import MutationResult
-    from omnigraph.graph.result import QueryResult
-    from omnigraph.graph.stage_progress import Progress
+    from omnigraph.graph.jobs.report import JobReport
+    from omnigraph.graph.jobs.stage_progress import Progress
+    from omnigraph.graph.query.plan import Plan
+    from omnigraph.graph.results.mutation_result import MutationResult
+    from omnigraph.graph.results.query_result import QueryResult
     from omnigraph.pipeline.pipeline import Pipeline, Spark
     from omnigraph.storage.graph_storage import GraphStorage
 
@@ -404,8 +404,8 @@ class Graph:
             dry_run: check everything and report, write nothing.
             if_commit: write only while this commit is the head of the branch.
             idempotency_key: the same key again gives the first receipt and writes nothing.
-            progress: told a `StageProgress` (`omnigraph.graph.stage_progress`) whenever more is
-                known: the stage, its tasks on Spark, its rows and bytes.
+            progress: told a `StageProgress` (`omnigraph.graph.jobs.stage_progress`) whenever more
+                is known: the stage, its tasks on Spark, its rows and bytes.
 
         Raises:
             SourceError: the input is missing or cannot be read.

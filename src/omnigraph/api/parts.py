@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
-from omnigraph.graph.branches import Branch, Branches
-from omnigraph.graph.commit_graph import Commit, CommitFilter, CommitGraph, CommitPage
-from omnigraph.graph.indices import ensure_indices, require_local_engine
-from omnigraph.graph.recoveries import RecoveryRecord, list_recoveries
-from omnigraph.graph.snapshot import find_commit
+from omnigraph.graph.history.branches import Branch, Branches
+from omnigraph.graph.history.commit_graph import Commit, CommitFilter, CommitGraph, CommitPage
+from omnigraph.graph.history.recovery_log import RecoveryRecord, list_recoveries
+from omnigraph.graph.history.snapshot import find_commit
+from omnigraph.graph.maintenance.ensure_indices import ensure_indices, require_local_engine
 from omnigraph.ids import MAIN_BRANCH, MAIN_BRANCH_ID
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from omnigraph.graph.coordinator import GraphCoordinator
-    from omnigraph.graph.index_report import IndexReport
-    from omnigraph.graph.stage_progress import Progress
+    from omnigraph.graph.jobs.stage_progress import Progress
+    from omnigraph.graph.lifecycle.coordinator import GraphCoordinator
+    from omnigraph.graph.maintenance.index_report import IndexReport
     from omnigraph.lang import Catalog
 
 
@@ -157,7 +157,7 @@ class GraphMaintenance:
             types: only of these types, `Person` or `node:Person`; all without it.
             branch: where to build them.
             engine: the lane; Spark is not in this version.
-            progress: told a `StageProgress` (`omnigraph.graph.stage_progress`) for every table
+            progress: told a `StageProgress` (`omnigraph.graph.jobs.stage_progress`) for every table
                 that is done.
 
         Raises:

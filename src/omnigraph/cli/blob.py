@@ -17,7 +17,7 @@ from omnigraph.errors import BlobRangeError, InvalidArgument, UsageError
 from omnigraph.limits import MAX_BLOB_READ_BYTES
 
 if TYPE_CHECKING:
-    from omnigraph.graph.blob_reader import BlobReader
+    from omnigraph.graph.blobs.blob_reader import BlobReader
 
 _GET_HELP: Final = """Write the bytes of a blob to standard output or a file.
 

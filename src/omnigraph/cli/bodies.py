@@ -9,11 +9,11 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from omnigraph.engine.plan import Plan
-    from omnigraph.graph.commit_graph import Commit
-    from omnigraph.graph.job_report import JobReport, TableReport
-    from omnigraph.graph.mutation_result import MutationResult
-    from omnigraph.graph.snapshot import Snapshot, SnapshotTable
+    from omnigraph.graph.history.commit_graph import Commit
+    from omnigraph.graph.history.snapshot import Snapshot, SnapshotTable
+    from omnigraph.graph.jobs.report import JobReport, TableReport
+    from omnigraph.graph.query.plan import Plan
+    from omnigraph.graph.results.mutation_result import MutationResult
     from omnigraph.lang.schema_plan import SchemaPlan
 
 _COMMIT_FIELDS: Final = (

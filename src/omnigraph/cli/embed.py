@@ -22,7 +22,7 @@ from omnigraph.settings import Engine
 
 if TYPE_CHECKING:
     from omnigraph.cli.session import Session
-    from omnigraph.graph.job_report import JobReport
+    from omnigraph.graph.jobs.report import JobReport
     from omnigraph.pipeline.embed_files import FileJob, FileReport
     from omnigraph.settings import Settings
 

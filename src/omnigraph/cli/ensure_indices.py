@@ -9,7 +9,7 @@ from omnigraph.cli.options import JsonOption, UriArgument
 from omnigraph.cli.session import begin_command, name_of
 
 if TYPE_CHECKING:
-    from omnigraph.graph.index_report import IndexReport, TableIndexStats
+    from omnigraph.graph.maintenance.index_report import IndexReport, TableIndexStats
 
 _HELP: Final = """Build the declared indexes that are missing or do not cover every row.
 

@@ -28,8 +28,8 @@ from omnigraph.settings import Engine
 if TYPE_CHECKING:
     from omnigraph.cli.addressing import Target
     from omnigraph.cli.session import Session
-    from omnigraph.graph.job_report import JobReport
-    from omnigraph.graph.snapshot import Snapshot
+    from omnigraph.graph.history.snapshot import Snapshot
+    from omnigraph.graph.jobs.report import JobReport
 
 _HELP: Final = """Write a graph to standard output as NDJSON, in the format that load reads.
 
@@ -136,7 +136,7 @@ class _Files:
 
 def _stream(session: "Session", target: "Target", branch: str, types: list[str] | None) -> int:
     from omnigraph.cli.progress import ProgressLine
-    from omnigraph.graph.stage_progress import StageProgress
+    from omnigraph.graph.jobs.stage_progress import StageProgress
 
     if sys.stdout is not None and sys.stdout.isatty():
         session.output.shows_progress = False  # The records themselves are seen there.

@@ -28,7 +28,7 @@ from omnigraph.errors import (
     UnavailableError,
     UsageError,
 )
-from omnigraph.graph.terminal_text import harmless
+from omnigraph.graph.results.terminal_text import harmless
 
 _GROUP_CODES: Final[Mapping[type[OmnigraphError], str | None]] = {
     InputError: "bad_request",

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from omnigraph.cli.session import Session
-    from omnigraph.graph.job_report import JobReport, TableReport
+    from omnigraph.graph.jobs.report import JobReport, TableReport
 
 STAGES: Final = {
     "session": "starting Spark, looking at the input",

@@ -39,7 +39,7 @@ from omnigraph.cli.spark_options import (
     with_spark,
 )
 from omnigraph.errors import InvalidArgument, OmnigraphError, UsageError
-from omnigraph.graph.job_report import LoadMode
+from omnigraph.graph.jobs.report import LoadMode
 from omnigraph.settings import Engine
 
 if TYPE_CHECKING:
@@ -48,8 +48,8 @@ if TYPE_CHECKING:
     from omnigraph.cli.addressing import Target
     from omnigraph.cli.progress import ProgressLine
     from omnigraph.cli.session import Session
-    from omnigraph.graph.index_report import IndexReport
-    from omnigraph.graph.job_report import JobReport
+    from omnigraph.graph.jobs.report import JobReport
+    from omnigraph.graph.maintenance.index_report import IndexReport
 
 _HELP: Final = """Load nodes and edges from files, as one commit.
 

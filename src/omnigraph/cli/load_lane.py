@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from omnigraph.cli.output import Output
     from omnigraph.cli.progress import ProgressLine
     from omnigraph.cli.session import Session
-    from omnigraph.graph.job_report import JobReport
+    from omnigraph.graph.jobs.report import JobReport
 
 _TYPE_ERROR: Final = "type_error"
 _HOW_TO_CAST: Final = "expressions stand in a pipeline file (omnigraph run)"

@@ -19,7 +19,7 @@ _PLAIN_FIELDS: Final = frozenset(
 
 
 class EventFormatter(logging.Formatter):
-    """`WARNING omnigraph.graph.coordinator recovery blocked branch_id=main why=…`."""
+    """`WARNING omnigraph.graph.lifecycle.coordinator recovery blocked branch_id=main why=…`."""
 
     def format(self, record: logging.LogRecord) -> str:
         """One line: level, logger, event, fields."""

@@ -19,7 +19,7 @@ from omnigraph.cli.session import begin_command, name_of
 from omnigraph.errors import UsageError
 
 if TYPE_CHECKING:
-    from omnigraph.graph.mutation_result import MutationResult
+    from omnigraph.graph.results.mutation_result import MutationResult
 
 _HELP: Final = """Run a query that inserts, updates or deletes, as one commit.
 

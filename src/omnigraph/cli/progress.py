@@ -17,7 +17,7 @@ from omnigraph.cli.output import ColorMode
 from omnigraph.cli.stage_text import StageText
 from omnigraph.clock import SystemClock
 from omnigraph.errors import Cancelled
-from omnigraph.graph.stage_progress import StageProgress
+from omnigraph.graph.jobs.stage_progress import StageProgress
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, assert_never
 
 if TYPE_CHECKING:
     from omnigraph.cli.output import Output
-    from omnigraph.graph.result import QueryResult
+    from omnigraph.graph.results.query_result import QueryResult
 
 
 class RowFormat(StrEnum):

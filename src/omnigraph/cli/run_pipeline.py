@@ -19,13 +19,13 @@ from omnigraph.cli.spark_options import (
     tell_operation,
     with_spark,
 )
-from omnigraph.graph.job_report import LoadMode
+from omnigraph.graph.jobs.report import LoadMode
 from omnigraph.settings import Engine
 
 if TYPE_CHECKING:
     from omnigraph.cli.addressing import Target
     from omnigraph.cli.session import Session
-    from omnigraph.graph.job_report import JobReport
+    from omnigraph.graph.jobs.report import JobReport
 
 _HELP: Final = """Run a pipeline file: all its sources into the graph, as one commit, on Spark.
 

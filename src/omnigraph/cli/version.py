@@ -37,6 +37,6 @@ def describe_version() -> str:
 
 def storage_format() -> int:
     """The version of the storage format that this release writes."""
-    from omnigraph.graph.stamp import INTERNAL_MANIFEST_SCHEMA_VERSION
+    from omnigraph.graph.manifest.stamp import INTERNAL_MANIFEST_SCHEMA_VERSION
 
     return INTERNAL_MANIFEST_SCHEMA_VERSION

@@ -14,13 +14,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.engine.bindings import Bindings
-from omnigraph.engine.compare import Const, repeated
 from omnigraph.engine.entities import distinct_numbers
 from omnigraph.engine.evaluate import entity_values
 from omnigraph.engine.order import value_codes
 from omnigraph.engine.sums import count_rows, sum_floats, sum_integers
 from omnigraph.errors import InternalError, NumericOverflow
 from omnigraph.graph.arrays import encode, is_given
+from omnigraph.graph.query.compare import Const, repeated
 from omnigraph.lang import ir
 from omnigraph.lang.arrow_schema import arrow_type
 from omnigraph.lang.ir import AggFunc

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Self, TypeAlias
 
 from omnigraph.engine.runtime_cache import LruCache
-from omnigraph.graph.topology import Alignments, GraphIndex, TypeIndex
+from omnigraph.graph.query.topology import Alignments, GraphIndex, TypeIndex
 
 if TYPE_CHECKING:
     from omnigraph.engine.runtime_cache import TableVersion

@@ -6,16 +6,13 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from omnigraph.engine.budget import Budget
 from omnigraph.engine.caches import EngineCaches
-from omnigraph.engine.compiled import CompiledQueries
 from omnigraph.engine.evaluate import Evaluator
 from omnigraph.engine.expand import Expander
 from omnigraph.engine.loads import LoadRun
 from omnigraph.engine.match import Matcher
 from omnigraph.engine.mutations import MutationRun
 from omnigraph.engine.nearest import is_exact
-from omnigraph.engine.needs import analyse_needs
 from omnigraph.engine.projection import Projector
 from omnigraph.engine.scan import Scanner
 from omnigraph.engine.search import SearchCalls
@@ -24,11 +21,14 @@ from omnigraph.engine.tables import QueryTables
 from omnigraph.engine.top_texts import best_texts
 from omnigraph.engine.warming import TopologyWarmer
 from omnigraph.errors import InvalidArgument
-from omnigraph.graph.blob_values import BlobBudget
-from omnigraph.graph.external_blobs import DENY_ALL
-from omnigraph.graph.result import QueryResult
-from omnigraph.graph.snapshot import reclaimed
-from omnigraph.graph.vector_filling import VectorFiller
+from omnigraph.graph.blobs.addresses import DENY_ALL
+from omnigraph.graph.blobs.blob_values import BlobBudget
+from omnigraph.graph.history.snapshot import reclaimed
+from omnigraph.graph.load.vector_filling import VectorFiller
+from omnigraph.graph.query.budget import Budget
+from omnigraph.graph.query.compiled import CompiledQueries
+from omnigraph.graph.query.needs import analyse_needs
+from omnigraph.graph.results.query_result import QueryResult
 from omnigraph.lang import bind_params, ir
 from omnigraph.lang.query_ast import NOW_PARAM
 from omnigraph.storage.signals import ObjectMissing
@@ -39,20 +39,20 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from omnigraph.clock import Clock
-    from omnigraph.engine.budget import CancelToken
     from omnigraph.engine.loads import LoadRequest
     from omnigraph.engine.match import Observer
     from omnigraph.engine.mutations import MutationRequest
-    from omnigraph.engine.needs import Needs
     from omnigraph.engine.query_vectors import QueryEmbedder
     from omnigraph.engine.tables import QueryTable
-    from omnigraph.graph.coordinator import GraphCoordinator
-    from omnigraph.graph.external_blobs import ExternalBlobs
-    from omnigraph.graph.job_report import JobReport
-    from omnigraph.graph.mutation_result import MutationResult
-    from omnigraph.graph.result import QueryTarget
-    from omnigraph.graph.snapshot import Snapshot
-    from omnigraph.graph.stage_progress import Progress
+    from omnigraph.graph.blobs.addresses import ExternalBlobs
+    from omnigraph.graph.history.snapshot import Snapshot
+    from omnigraph.graph.jobs.report import JobReport
+    from omnigraph.graph.jobs.stage_progress import Progress
+    from omnigraph.graph.lifecycle.coordinator import GraphCoordinator
+    from omnigraph.graph.query.budget import CancelToken
+    from omnigraph.graph.query.needs import Needs
+    from omnigraph.graph.results.mutation_result import MutationResult
+    from omnigraph.graph.results.query_result import QueryTarget
     from omnigraph.lang import CompiledQuery
     from omnigraph.settings.sections import QuerySettings
     from omnigraph.storage.table_storage import TableStorage

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from omnigraph.errors import InternalError
 from omnigraph.graph.arrays import ascending, one_array, row_ids_of, text_array
-from omnigraph.graph.topology import FEW, RowNumbers, find_ids
+from omnigraph.graph.query.topology import FEW, RowNumbers, find_ids
 from omnigraph.storage.reading import ROW_ID
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from omnigraph.engine.tables import QueryTable
     from omnigraph.graph.arrays import Ids, Numbers, RowIds, Values
-    from omnigraph.graph.topology import TypeIndex
+    from omnigraph.graph.query.topology import TypeIndex
 
 
 class Entities:

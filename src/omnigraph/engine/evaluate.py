@@ -12,11 +12,11 @@ import numpy as np
 import pyarrow as pa
 
 from omnigraph.engine.bindings import Bindings, Bound
-from omnigraph.engine.compare import Column, Const, Operand, is_true
 from omnigraph.engine.entities import distinct
 from omnigraph.errors import InternalError
 from omnigraph.graph.arrays import text_array
-from omnigraph.graph.pushdown import constant_value
+from omnigraph.graph.query.compare import Column, Const, Operand, is_true
+from omnigraph.graph.query.pushdown import constant_value
 from omnigraph.lang import ir
 from omnigraph.lang.ir import FilterOp
 from omnigraph.lang.match_check import variables_of

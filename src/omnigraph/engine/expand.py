@@ -18,7 +18,13 @@ from omnigraph.engine.entities import Entities, distinct, distinct_numbers
 from omnigraph.engine.traversal import Choice, WalkShape, choose_mode
 from omnigraph.engine.walk import Reached, count_reached, ranges, walk
 from omnigraph.graph.arrays import ascending, mask_of, places_in, text_array
-from omnigraph.graph.topology import ABSENT, GraphIndex, build_graph_index, find_ids, number_texts
+from omnigraph.graph.query.topology import (
+    ABSENT,
+    GraphIndex,
+    build_graph_index,
+    find_ids,
+    number_texts,
+)
 from omnigraph.lang.ir import ExpandDirection
 from omnigraph.settings.values import TraversalMode
 from omnigraph.storage.predicates import In, Or
@@ -26,13 +32,13 @@ from omnigraph.storage.predicates import In, Or
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from omnigraph.engine.budget import Budget
     from omnigraph.engine.evaluate import Evaluator
-    from omnigraph.engine.needs import Needs
     from omnigraph.engine.tables import QueryTable, QueryTables
     from omnigraph.engine.warming import TopologyWarmer
     from omnigraph.graph.arrays import Ids, Mask, Numbers
-    from omnigraph.graph.topology import Adjacency
+    from omnigraph.graph.query.budget import Budget
+    from omnigraph.graph.query.needs import Needs
+    from omnigraph.graph.query.topology import Adjacency
     from omnigraph.lang import EdgeType, ir
     from omnigraph.settings.sections import QuerySettings
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from omnigraph.engine.ir_text import CALL_NAMES, expr_text, filter_text
-from omnigraph.engine.plan import Plan
 from omnigraph.engine.traversal import Choice, WalkShape, choose_mode
-from omnigraph.graph.pushdown import can_push
+from omnigraph.graph.query.ir_text import CALL_NAMES, expr_text, filter_text
+from omnigraph.graph.query.plan import Plan
+from omnigraph.graph.query.pushdown import can_push
 from omnigraph.lang import ir, lint
 from omnigraph.lang.catalog import NodeType
 from omnigraph.lang.ir import FilterOp

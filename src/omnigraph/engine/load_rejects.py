@@ -11,24 +11,24 @@ import numpy as np
 import pyarrow as pa
 
 from omnigraph.graph.arrays import one_array
-from omnigraph.graph.given_records import given_line
-from omnigraph.graph.load_rows import LoadRows
-from omnigraph.graph.lookups import TxnLookups
-from omnigraph.graph.quarantine import rejected_row, set_aside
-from omnigraph.graph.rejects import Reject, RejectCause
-from omnigraph.graph.relation_rules import HeldRelations, places_of
-from omnigraph.graph.tables import key_of, ref_of
+from omnigraph.graph.commit.lookups import TxnLookups
+from omnigraph.graph.load.held_rules import HeldRelations, places_of
+from omnigraph.graph.load.quarantine import rejected_row, set_aside
+from omnigraph.graph.load.reject_files import Reject, RejectCause
+from omnigraph.graph.load.rows import LoadRows
+from omnigraph.graph.manifest.table_refs import key_of, ref_of
+from omnigraph.graph.ndjson.rejected_lines import given_line
 from omnigraph.graph.type_names import find_type
 from omnigraph.graph.validation import Findings, check_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from omnigraph.graph.job_report import LoadMode
-    from omnigraph.graph.quarantine import RejectedRow, Rejections
-    from omnigraph.graph.rows import TableRef
+    from omnigraph.graph.commit.txn import WriteTxn
+    from omnigraph.graph.jobs.report import LoadMode
+    from omnigraph.graph.load.quarantine import RejectedRow, Rejections
+    from omnigraph.graph.manifest.rows import TableRef
     from omnigraph.graph.validation import FittedRows, Violation
-    from omnigraph.graph.write_txn import WriteTxn
     from omnigraph.lang.catalog import Catalog, EdgeType, NodeType
 
 _ROW_BITS: Final = 40

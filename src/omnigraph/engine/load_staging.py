@@ -7,25 +7,25 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from omnigraph.graph.job_report import LoadMode, RejectReport, TableReport
-from omnigraph.graph.load_delta import load_delta
-from omnigraph.graph.load_stats import load_stats
-from omnigraph.graph.lookups import TxnLookups
-from omnigraph.graph.read_set import AllRows
-from omnigraph.graph.tables import key_of
+from omnigraph.graph.commit.lookups import TxnLookups
+from omnigraph.graph.commit.read_set import AllRows
+from omnigraph.graph.commit.txn import PreparedWrite
+from omnigraph.graph.jobs.report import LoadMode, RejectReport, TableReport
+from omnigraph.graph.load.load_delta import load_delta
+from omnigraph.graph.load.load_stats import load_stats
+from omnigraph.graph.manifest.table_refs import key_of
 from omnigraph.graph.validation import REPORTED_VIOLATIONS, Findings, gather, validate
-from omnigraph.graph.write_txn import PreparedWrite
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     import pyarrow as pa
 
-    from omnigraph.graph.load_rows import LoadRows
-    from omnigraph.graph.rows import TableRef
+    from omnigraph.graph.commit.txn import WriteTxn
+    from omnigraph.graph.load.rows import LoadRows
+    from omnigraph.graph.load.vector_filling import VectorFiller
+    from omnigraph.graph.manifest.rows import TableRef
     from omnigraph.graph.validation import TableDelta
-    from omnigraph.graph.vector_filling import VectorFiller
-    from omnigraph.graph.write_txn import WriteTxn
     from omnigraph.storage.handles import StagedWrite, TableHandle
 
 

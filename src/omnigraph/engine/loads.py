@@ -10,31 +10,31 @@ import pyarrow as pa
 
 from omnigraph.engine.load_rejects import LoadRejects, kept_violations
 from omnigraph.engine.load_staging import LoadStaging
-from omnigraph.graph.job_report import LoadMode, RejectReport
-from omnigraph.graph.load_branch import LoadBranch, load_branch, readable_branch
-from omnigraph.graph.load_rows import RowReading
-from omnigraph.graph.load_stats import committed_tables
-from omnigraph.graph.publisher import require_head
-from omnigraph.graph.reject_verdict import RejectVerdict
-from omnigraph.graph.rejects import RejectFiles
-from omnigraph.graph.stage_progress import StageProgress
-from omnigraph.graph.stage_times import StageTimes
-from omnigraph.graph.unseen_blobs import with_unseen_blobs
+from omnigraph.graph.blobs.unseen_blobs import with_unseen_blobs
+from omnigraph.graph.jobs.report import LoadMode, RejectReport
+from omnigraph.graph.jobs.stage_progress import StageProgress
+from omnigraph.graph.jobs.stage_times import StageTimes
+from omnigraph.graph.load.load_branch import LoadBranch, load_branch, readable_branch
+from omnigraph.graph.load.load_stats import committed_tables
+from omnigraph.graph.load.reject_files import RejectFiles
+from omnigraph.graph.load.reject_verdict import RejectVerdict
+from omnigraph.graph.load.rows import RowReading
+from omnigraph.graph.manifest.publisher import require_head
 from omnigraph.graph.validation import REPORTED_VIOLATIONS, refuse_load
 from omnigraph.ids import BranchName
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from omnigraph.graph.blob_values import BlobBudget
-    from omnigraph.graph.coordinator import GraphCoordinator
-    from omnigraph.graph.job_report import JobReport, TableReport
-    from omnigraph.graph.load_options import LoadOptions
-    from omnigraph.graph.load_rows import LoadRows
-    from omnigraph.graph.stage_progress import Progress
+    from omnigraph.graph.blobs.blob_values import BlobBudget
+    from omnigraph.graph.commit.txn import PreparedWrite, WriteTxn
+    from omnigraph.graph.jobs.report import JobReport, TableReport
+    from omnigraph.graph.jobs.stage_progress import Progress
+    from omnigraph.graph.lifecycle.coordinator import GraphCoordinator
+    from omnigraph.graph.load.options import LoadOptions
+    from omnigraph.graph.load.rows import LoadRows
+    from omnigraph.graph.load.vector_filling import VectorFiller
     from omnigraph.graph.validation import Findings
-    from omnigraph.graph.vector_filling import VectorFiller
-    from omnigraph.graph.write_txn import PreparedWrite, WriteTxn
 
 LoadContent: TypeAlias = "bytes | Mapping[str, pa.Table]"
 """NDJSON text, or tables by the name of their type."""

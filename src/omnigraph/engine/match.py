@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from omnigraph.engine.bindings import NOTHING, Bindings, Bound
-from omnigraph.engine.compare import common_type
 from omnigraph.engine.entities import distinct
 from omnigraph.engine.evaluate import property_values
 from omnigraph.engine.relational import join_rows
+from omnigraph.graph.query.compare import common_type
 from omnigraph.lang import ir
 from omnigraph.lang.ir import FilterOp
 from omnigraph.lang.match_check import expr_variables, variables_of
@@ -24,12 +24,12 @@ from omnigraph.lang.match_check import expr_variables, variables_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from omnigraph.engine.budget import Budget
     from omnigraph.engine.evaluate import Evaluator
     from omnigraph.engine.expand import Expander
     from omnigraph.engine.scan import Scanner
     from omnigraph.engine.traversal import Choice
     from omnigraph.graph.arrays import Mask, Numbers, Values
+    from omnigraph.graph.query.budget import Budget
 
 
 class Observer(Protocol):

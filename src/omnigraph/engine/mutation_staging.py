@@ -14,11 +14,12 @@ import pyarrow.compute as pc
 
 from omnigraph.engine.pending_rows import PendingRows
 from omnigraph.errors import InvalidArgument, ResourceLimit
-from omnigraph.graph.blob_values import BlobBudget, read_blobs
-from omnigraph.graph.lookups import TxnLookups
-from omnigraph.graph.pushdown import constant_value, predicate_of
-from omnigraph.graph.read_set import RowsById, RowsByText, RowsMatching
-from omnigraph.graph.tables import key_of, ref_of
+from omnigraph.graph.blobs.blob_values import BlobBudget, read_blobs
+from omnigraph.graph.commit.lookups import TxnLookups
+from omnigraph.graph.commit.read_set import RowsById, RowsByText, RowsMatching
+from omnigraph.graph.commit.txn import PreparedWrite
+from omnigraph.graph.manifest.table_refs import key_of, ref_of
+from omnigraph.graph.query.pushdown import constant_value, predicate_of
 from omnigraph.graph.validation import (
     FittedRows,
     TableDelta,
@@ -26,7 +27,6 @@ from omnigraph.graph.validation import (
     refuse_mutation,
     validate,
 )
-from omnigraph.graph.write_txn import PreparedWrite
 from omnigraph.lang import ir
 from omnigraph.lang.arrow_schema import arrow_type
 from omnigraph.lang.catalog import NodeType
@@ -38,12 +38,12 @@ from omnigraph.storage.predicates import And, In, IsNotTrue, Or
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from omnigraph.engine.budget import Budget
     from omnigraph.graph.arrays import Ids
-    from omnigraph.graph.read_set import Question
-    from omnigraph.graph.rows import TableRef
-    from omnigraph.graph.vector_filling import VectorFiller
-    from omnigraph.graph.write_txn import WriteTxn
+    from omnigraph.graph.commit.read_set import Question
+    from omnigraph.graph.commit.txn import WriteTxn
+    from omnigraph.graph.load.vector_filling import VectorFiller
+    from omnigraph.graph.manifest.rows import TableRef
+    from omnigraph.graph.query.budget import Budget
     from omnigraph.lang import EdgeType
     from omnigraph.lang.types import PropType
     from omnigraph.storage.handles import StagedWrite

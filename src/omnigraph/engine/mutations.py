@@ -9,22 +9,22 @@ from typing import TYPE_CHECKING
 
 from omnigraph.engine.mutation_staging import MutationStaging
 from omnigraph.errors import InternalError
-from omnigraph.graph.commit_graph import commit_of
-from omnigraph.graph.intent import SidecarKind
-from omnigraph.graph.mutation_result import MutationResult
-from omnigraph.graph.write_txn import WriteRequest
+from omnigraph.graph.commit.txn import WriteRequest
+from omnigraph.graph.history.commit_graph import commit_of
+from omnigraph.graph.manifest.intent import SidecarKind
+from omnigraph.graph.results.mutation_result import MutationResult
 from omnigraph.lang import MutationIR, bind_params, select_query
 from omnigraph.lang.query_ast import NOW_PARAM
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from omnigraph.engine.budget import Budget
-    from omnigraph.engine.compiled import CompiledQueries
-    from omnigraph.graph.blob_values import BlobBudget
-    from omnigraph.graph.coordinator import GraphCoordinator
-    from omnigraph.graph.vector_filling import VectorFiller
-    from omnigraph.graph.write_txn import PreparedWrite, WriteTxn
+    from omnigraph.graph.blobs.blob_values import BlobBudget
+    from omnigraph.graph.commit.txn import PreparedWrite, WriteTxn
+    from omnigraph.graph.lifecycle.coordinator import GraphCoordinator
+    from omnigraph.graph.load.vector_filling import VectorFiller
+    from omnigraph.graph.query.budget import Budget
+    from omnigraph.graph.query.compiled import CompiledQueries
     from omnigraph.ids import BranchName
 
 

@@ -14,9 +14,9 @@ import numpy as np
 
 from omnigraph.engine.entities import distinct
 from omnigraph.engine.vector_matrix import vectors_in_memory
-from omnigraph.engine.vectors import approximate_distances
 from omnigraph.graph.arrays import row_ids_of
-from omnigraph.graph.topology import ABSENT
+from omnigraph.graph.query.topology import ABSENT
+from omnigraph.graph.query.vectors import approximate_distances
 
 if TYPE_CHECKING:
     from omnigraph.engine.bindings import Bound

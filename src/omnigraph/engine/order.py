@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from omnigraph.engine.budget import Budget
     from omnigraph.graph.arrays import Numbers, Values
+    from omnigraph.graph.query.budget import Budget
 
 TOP_OF = 8
 """With a limit below one row in this many, the rows that can be among them are picked first."""

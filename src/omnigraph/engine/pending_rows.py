@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.graph.blob_values import joined
+from omnigraph.graph.blobs.blob_values import joined
 from omnigraph.graph.validation import FittedRows, gather
 
 if TYPE_CHECKING:

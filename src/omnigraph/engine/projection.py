@@ -14,12 +14,12 @@ import numpy as np
 import pyarrow as pa
 
 from omnigraph.engine.aggregate import group
-from omnigraph.engine.compare import Const, repeated
 from omnigraph.engine.entities import distinct
 from omnigraph.engine.evaluate import entity_values
 from omnigraph.engine.order import SortKey, candidates, order_rows, value_codes
 from omnigraph.engine.ranking import fuse, rank_rows
 from omnigraph.errors import InternalError
+from omnigraph.graph.query.compare import Const, repeated
 from omnigraph.lang import ir
 from omnigraph.lang.arrow_schema import arrow_field, arrow_type
 
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 
     from omnigraph.engine.aggregate import Grouped
     from omnigraph.engine.bindings import Bindings
-    from omnigraph.engine.budget import Budget
     from omnigraph.engine.evaluate import Evaluator
     from omnigraph.graph.arrays import Floats, Numbers, Values
+    from omnigraph.graph.query.budget import Budget
     from omnigraph.lang.types import PropType
 
 Read: TypeAlias = "Mapping[tuple[str, str], Values]"

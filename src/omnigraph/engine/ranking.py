@@ -12,7 +12,7 @@ from omnigraph.engine.entities import distinct
 from omnigraph.engine.nearest import find_nearest
 from omnigraph.engine.order import SortKey
 from omnigraph.errors import InvalidArgument
-from omnigraph.graph.pushdown import constant_value
+from omnigraph.graph.query.pushdown import constant_value
 from omnigraph.lang import ir
 
 if TYPE_CHECKING:

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
     from datafusion import DataFrame, SessionContext
 
-    from omnigraph.engine.budget import Budget
     from omnigraph.graph.arrays import Numbers, Values
+    from omnigraph.graph.query.budget import Budget
 
 
 @dataclass(frozen=True, slots=True)

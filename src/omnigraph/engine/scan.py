@@ -11,8 +11,8 @@ import pyarrow as pa
 
 from omnigraph.engine.bindings import Bindings, Bound
 from omnigraph.engine.entities import Entities
-from omnigraph.graph.pushdown import constant_value, push_filters
-from omnigraph.graph.topology import ABSENT, find_ids
+from omnigraph.graph.query.pushdown import constant_value, push_filters
+from omnigraph.graph.query.topology import ABSENT, find_ids
 from omnigraph.lang import ir
 from omnigraph.lang.ir import FilterOp
 
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from omnigraph.engine.evaluate import Evaluator
-    from omnigraph.engine.needs import Needs
     from omnigraph.engine.tables import QueryTable, QueryTables
     from omnigraph.graph.arrays import RowIds
-    from omnigraph.graph.pushdown import Pushed
+    from omnigraph.graph.query.needs import Needs
+    from omnigraph.graph.query.pushdown import Pushed
 
 MANY_HITS = 16
 """Texts that match more than one row in this many are joined with a scan, not read one by one."""

@@ -13,13 +13,13 @@ import numpy as np
 import pyarrow as pa
 
 from omnigraph.engine.caches import KeptText
-from omnigraph.engine.fuzzy import fuzzy_matches
 from omnigraph.engine.vector_matrix import vectors_in_memory
-from omnigraph.engine.vectors import cosine_distances, matrix_distances, query_vector
 from omnigraph.errors import InvalidArgument
 from omnigraph.graph.arrays import row_ids_of, text_array
-from omnigraph.graph.pushdown import constant_value
-from omnigraph.graph.topology import ABSENT
+from omnigraph.graph.query.fuzzy import fuzzy_matches
+from omnigraph.graph.query.pushdown import constant_value
+from omnigraph.graph.query.topology import ABSENT
+from omnigraph.graph.query.vectors import cosine_distances, matrix_distances, query_vector
 from omnigraph.lang import ir
 from omnigraph.lang.search_calls import DEFAULT_MAX_EDITS
 from omnigraph.storage.reading import ROW_ID

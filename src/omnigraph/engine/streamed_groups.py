@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from omnigraph.engine.relational import collect, open_session
 from omnigraph.graph.arrays import one_array
-from omnigraph.graph.pushdown import push_filters
+from omnigraph.graph.query.pushdown import push_filters
 from omnigraph.lang import ir
 from omnigraph.lang.arrow_schema import arrow_type
 from omnigraph.lang.ir import AggFunc
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from omnigraph.engine.tables import QueryTable, QueryTables
     from omnigraph.graph.arrays import Values
-    from omnigraph.graph.pushdown import Pushed
+    from omnigraph.graph.query.pushdown import Pushed
 
 LARGE_SCAN = 250_000
 """From this many rows on it pays not to hold them."""

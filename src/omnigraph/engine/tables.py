@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from omnigraph.engine.runtime_cache import TableVersion
 from omnigraph.graph.arrays import one_array, row_ids_of, text_array
-from omnigraph.graph.topology import (
+from omnigraph.graph.query.topology import (
     GraphIndex,
     RowNumbers,
     TypeIndex,
@@ -29,10 +29,10 @@ from omnigraph.storage.reading import IDS_PER_LOOKUP, ROW_ID
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from omnigraph.engine.budget import Budget
     from omnigraph.engine.caches import EngineCaches
     from omnigraph.graph.arrays import Ids, RowIds, Values
-    from omnigraph.graph.snapshot import Snapshot
+    from omnigraph.graph.history.snapshot import Snapshot
+    from omnigraph.graph.query.budget import Budget
     from omnigraph.lang import EdgeType
     from omnigraph.storage.handles import TableHandle
     from omnigraph.storage.predicates import Predicate

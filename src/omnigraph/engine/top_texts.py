@@ -15,7 +15,7 @@ from omnigraph.engine.bindings import Bindings, Bound
 from omnigraph.engine.entities import Entities
 from omnigraph.engine.search import TextHits
 from omnigraph.graph.arrays import row_ids_of, text_array
-from omnigraph.graph.pushdown import constant_value
+from omnigraph.graph.query.pushdown import constant_value
 from omnigraph.lang import ir
 from omnigraph.lang.ir import FilterOp
 

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from omnigraph.engine.budget import Budget
     from omnigraph.graph.arrays import Numbers
-    from omnigraph.graph.topology import Adjacency
+    from omnigraph.graph.query.budget import Budget
+    from omnigraph.graph.query.topology import Adjacency
 
 VISITED_CELLS = 1 << 24
 """Marks of visited nodes that are held at once: one for each source and node."""

@@ -11,9 +11,9 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
-from omnigraph.engine.budget import Budget, CancelToken
 from omnigraph.engine.traversal import CSR_BUILD_FACTOR
 from omnigraph.errors import Cancelled, OmnigraphError
+from omnigraph.graph.query.budget import Budget, CancelToken
 from omnigraph.storage.signals import StorageSignal
 
 if TYPE_CHECKING:

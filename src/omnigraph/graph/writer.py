@@ -13,12 +13,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.errors import InvalidArgument
-from omnigraph.graph.blob_values import BlobBudget, joined, refer_stored
-from omnigraph.graph.commit_graph import Commit, commit_of
-from omnigraph.graph.external_blobs import DENY_ALL
-from omnigraph.graph.lookups import TxnLookups
-from omnigraph.graph.read_set import AllRows, RowsById
-from omnigraph.graph.tables import ref_of
+from omnigraph.graph.blobs.addresses import DENY_ALL
+from omnigraph.graph.blobs.blob_values import BlobBudget, joined, refer_stored
+from omnigraph.graph.commit.lookups import TxnLookups
+from omnigraph.graph.commit.read_set import AllRows, RowsById
+from omnigraph.graph.commit.txn import PreparedWrite
+from omnigraph.graph.history.commit_graph import Commit, commit_of
+from omnigraph.graph.manifest.table_refs import ref_of
 from omnigraph.graph.validation import (
     FittedRows,
     TableDelta,
@@ -27,19 +28,18 @@ from omnigraph.graph.validation import (
     refuse_mutation,
     validate,
 )
-from omnigraph.graph.write_txn import PreparedWrite
 from omnigraph.storage.links import RowCounts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from types import TracebackType
 
-    from omnigraph.graph.coordinator import GraphCoordinator
-    from omnigraph.graph.external_blobs import ExternalBlobs
-    from omnigraph.graph.rows import TableRef
-    from omnigraph.graph.snapshot import Snapshot
+    from omnigraph.graph.blobs.addresses import ExternalBlobs
+    from omnigraph.graph.commit.txn import WriteRequest, WriteTxn
+    from omnigraph.graph.history.snapshot import Snapshot
+    from omnigraph.graph.lifecycle.coordinator import GraphCoordinator
+    from omnigraph.graph.manifest.rows import TableRef
     from omnigraph.graph.validation import ArrowRows
-    from omnigraph.graph.write_txn import WriteRequest, WriteTxn
     from omnigraph.lang import EdgeType, NodeType
     from omnigraph.storage.handles import StagedWrite
 

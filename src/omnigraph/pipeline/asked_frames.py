@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
-    from omnigraph.graph.read_set import Question
-    from omnigraph.graph.rows import TableRef
-    from omnigraph.graph.write_txn import WriteTxn
+    from omnigraph.graph.commit.read_set import Question
+    from omnigraph.graph.commit.txn import WriteTxn
+    from omnigraph.graph.manifest.rows import TableRef
     from omnigraph.pipeline.staged_tables import KeyFrames
     from omnigraph.pipeline.staged_views import StagedView
 

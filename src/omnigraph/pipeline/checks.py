@@ -18,9 +18,9 @@ import pyarrow.compute as pc
 from pyspark.sql import Window
 from pyspark.sql import functions as f
 
-from omnigraph.graph.job_report import LoadMode
-from omnigraph.graph.read_set import AllRows
-from omnigraph.graph.tables import ref_of
+from omnigraph.graph.commit.read_set import AllRows
+from omnigraph.graph.jobs.report import LoadMode
+from omnigraph.graph.manifest.table_refs import ref_of
 from omnigraph.graph.validation import (
     Code,
     Findings,
@@ -45,8 +45,8 @@ if TYPE_CHECKING:
     import numpy.typing as npt
     from pyspark.sql import DataFrame
 
-    from omnigraph.graph.read_set import Question
-    from omnigraph.graph.rows import TableRef
+    from omnigraph.graph.commit.read_set import Question
+    from omnigraph.graph.manifest.rows import TableRef
     from omnigraph.graph.validation import Shown
     from omnigraph.graph.validation.spelling import StoredValue
     from omnigraph.lang.catalog import Catalog

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from omnigraph.errors import InvalidArgument, SourceError
 from omnigraph.graph.arrays import one_array
-from omnigraph.graph.blob_values import refer_stored
-from omnigraph.graph.load_rows import filled_vectors
+from omnigraph.graph.blobs.blob_values import refer_stored
+from omnigraph.graph.load.rows import filled_vectors
 from omnigraph.graph.type_names import find_type
 from omnigraph.graph.validation import fit_rows
 from omnigraph.graph.validation.columns import fit_column
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from omnigraph.graph.blob_values import BlobBudget
+    from omnigraph.graph.blobs.blob_values import BlobBudget
     from omnigraph.graph.validation import FittedRows
     from omnigraph.ids import IdSource
     from omnigraph.lang.catalog import Catalog

@@ -12,9 +12,9 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from omnigraph.errors import InvalidBranchName, SettingInvalid
-from omnigraph.graph.branch_names import parse_branch_name
-from omnigraph.graph.job_report import LoadMode
-from omnigraph.graph.reject_options import ErrorAction
+from omnigraph.graph.history.branch_names import parse_branch_name
+from omnigraph.graph.jobs.report import LoadMode
+from omnigraph.graph.load.reject_options import ErrorAction
 from omnigraph.ids import MAIN_BRANCH
 from omnigraph.lang.source import Source, SourceUnreadable
 from omnigraph.lang.suggest import did_you_mean

@@ -40,8 +40,8 @@ if TYPE_CHECKING:
     from pyspark.sql.datasource import Filter
     from pyspark.sql.types import StructType
 
-    from omnigraph.graph.coordinator import GraphCoordinator
-    from omnigraph.graph.snapshot import Snapshot
+    from omnigraph.graph.history.snapshot import Snapshot
+    from omnigraph.graph.lifecycle.coordinator import GraphCoordinator
     from omnigraph.lang.catalog import EdgeType, NodeType
     from omnigraph.pipeline.datasource_options import ReadOptions
     from omnigraph.pipeline.table_frame import FragmentScan
@@ -100,7 +100,7 @@ class TableReader(DataSourceReader):
     """Reads a table; made for one plan, and copied into its tasks."""
 
     def __init__(self, options: ReadOptions, schema: StructType) -> None:
-        from omnigraph.graph.predicate_text import compile_predicate
+        from omnigraph.graph.query.predicate_text import compile_predicate
         from omnigraph.pipeline.table_frame import plan_scan
 
         with open_source_graph(options.graph, options.storage) as graph:
@@ -202,7 +202,7 @@ class SystemReader(DataSourceReader):
 def _find_table(
     graph: GraphCoordinator, options: ReadOptions
 ) -> tuple[Snapshot, NodeType | EdgeType]:
-    from omnigraph.graph.snapshot import open_snapshot
+    from omnigraph.graph.history.snapshot import open_snapshot
 
     snapshot = open_snapshot(graph, options.snapshot, options.branch or MAIN_BRANCH)
     return snapshot, snapshot.type(options.table or "")
@@ -228,7 +228,7 @@ def _require_columns(table: str, wanted: Sequence[str], known: Sequence[str]) ->
 
 def _system_rows(graph: GraphCoordinator, options: ReadOptions) -> pa.Table:
     """A system table with the types that Spark has."""
-    from omnigraph.graph.system_tables import system_table
+    from omnigraph.graph.history.system_tables import system_table
 
     name = options.system or ""
     rows = system_table(graph, name)

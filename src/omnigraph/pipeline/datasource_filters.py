@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 from pyspark.sql import datasource as spark
 
-from omnigraph.graph.pushdown import push_filters
+from omnigraph.graph.query.pushdown import push_filters
 from omnigraph.lang import ir
 from omnigraph.lang.ir import FilterOp
 from omnigraph.lang.types import STRING, PropType, Scalar

@@ -12,7 +12,7 @@ from omnigraph.pipeline.datasource_options import storage_settings
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from omnigraph.graph.coordinator import GraphCoordinator
+    from omnigraph.graph.lifecycle.coordinator import GraphCoordinator
     from omnigraph.storage.graph_storage import GraphStorage
 
 
@@ -30,7 +30,7 @@ def open_source_graph(
     root: str, overrides: Mapping[str, str], *, is_writable: bool = False
 ) -> Iterator[GraphCoordinator]:
     """The graph at this root, for the block."""
-    from omnigraph.graph.coordinator import GraphCoordinator, OpenMode
+    from omnigraph.graph.lifecycle.coordinator import GraphCoordinator, OpenMode
 
     clock = SystemClock()
     graph = GraphCoordinator(

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from omnigraph.errors import InvalidArgument, SettingInvalid
-from omnigraph.graph.job_report import LoadMode
+from omnigraph.graph.jobs.report import LoadMode
 from omnigraph.ids import MAIN_BRANCH, BranchName
 from omnigraph.lang.suggest import nearest_names
 from omnigraph.settings import list_variables, load_process_settings, load_settings

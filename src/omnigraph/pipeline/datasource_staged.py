@@ -20,7 +20,7 @@ from omnigraph.pipeline.tasks import TaskResult
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from omnigraph.graph.coordinator import GraphCoordinator
+    from omnigraph.graph.lifecycle.coordinator import GraphCoordinator
     from omnigraph.lang.catalog import Catalog
     from omnigraph.pipeline.intake import IntakePlan, IntakeResult
     from omnigraph.pipeline.job_inputs import JobInput, Where

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
-    from omnigraph.graph.coordinator import GraphCoordinator
-    from omnigraph.graph.write_txn import WriteTxn
+    from omnigraph.graph.commit.txn import WriteTxn
+    from omnigraph.graph.lifecycle.coordinator import GraphCoordinator
     from omnigraph.pipeline.column_map import RowMapping
     from omnigraph.pipeline.datasource_options import WriteOptions
     from omnigraph.pipeline.intake import IntakePlan, IntakeResult
@@ -92,7 +92,7 @@ class TableWriter(DataSourceArrowWriter):
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Check everything that was staged, and commit it; nothing for a frame without rows."""
-        from omnigraph.graph.load_options import LoadOptions
+        from omnigraph.graph.load.options import LoadOptions
         from omnigraph.pipeline.datasource_staged import StagedFiles, StagedFrame
         from omnigraph.pipeline.load_job import SparkLoad
         from omnigraph.pipeline.task_storage import storing_with
@@ -164,8 +164,8 @@ def _planned(
         SourceError: a column is missing, or its type does not fit.
         InvalidArgument, BranchNotFound: there is no such type or branch.
     """
-    from omnigraph.graph.intent import SidecarKind
-    from omnigraph.graph.write_txn import PreparedWrite, WriteRequest
+    from omnigraph.graph.commit.txn import PreparedWrite, WriteRequest
+    from omnigraph.graph.manifest.intent import SidecarKind
     from omnigraph.pipeline.column_map import TargetSpec, plan_mapping, require_types
 
     types = _types(schema)
@@ -183,8 +183,8 @@ def _planned(
 
 
 def _intake_plan(graph: GraphCoordinator, txn: WriteTxn, mapping: RowMapping) -> IntakePlan:
-    from omnigraph.graph.external_blobs import DENY_ALL
-    from omnigraph.graph.tables import ref_of
+    from omnigraph.graph.blobs.addresses import DENY_ALL
+    from omnigraph.graph.manifest.table_refs import ref_of
     from omnigraph.ids import new_operation_id
     from omnigraph.pipeline.embed_targets import digest_of
     from omnigraph.pipeline.intake import IntakePlan

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame
 
-    from omnigraph.graph.stage_times import StageTimes
+    from omnigraph.graph.jobs.stage_times import StageTimes
     from omnigraph.pipeline.progress import StageRunner
     from omnigraph.pipeline.session import PipelineSession
     from omnigraph.pipeline.staged_views import StagedView

@@ -12,10 +12,10 @@ import pyarrow as pa
 
 from omnigraph.errors import InternalError
 from omnigraph.graph.arrays import one_array
-from omnigraph.graph.job_report import LoadMode
-from omnigraph.graph.load_delta import load_delta
-from omnigraph.graph.lookups import TxnLookups
-from omnigraph.graph.relation_rules import HeldRelations
+from omnigraph.graph.commit.lookups import TxnLookups
+from omnigraph.graph.jobs.report import LoadMode
+from omnigraph.graph.load.held_rules import HeldRelations
+from omnigraph.graph.load.load_delta import load_delta
 from omnigraph.graph.validation import Findings, FittedRows, gather
 from omnigraph.graph.validation.delta import prepare_write
 from omnigraph.graph.validation.evaluator import check_relations
@@ -26,9 +26,9 @@ from omnigraph.pipeline.staged_tables import read_part
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from omnigraph.graph.rows import TableRef
+    from omnigraph.graph.commit.txn import WriteTxn
+    from omnigraph.graph.manifest.rows import TableRef
     from omnigraph.graph.validation import TableDelta
-    from omnigraph.graph.write_txn import WriteTxn
     from omnigraph.pipeline.staged_tables import StagedTable
     from omnigraph.storage.graph_storage import GraphStorage
 

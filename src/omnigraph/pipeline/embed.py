@@ -16,15 +16,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 from omnigraph.embedding import checked, open_embedder
 from omnigraph.errors import OmnigraphError
-from omnigraph.graph.commit_graph import commit_of
-from omnigraph.graph.intent import SidecarKind
-from omnigraph.graph.job_pins import living_pin, pin_for_job
-from omnigraph.graph.job_report import JobReport, TableReport
-from omnigraph.graph.read_set import RowsRead
-from omnigraph.graph.snapshot import open_snapshot
-from omnigraph.graph.stage_times import StageTimes
-from omnigraph.graph.tables import key_of, ref_of
-from omnigraph.graph.write_txn import PreparedWrite, WriteRequest
+from omnigraph.graph.commit.read_set import RowsRead
+from omnigraph.graph.commit.txn import PreparedWrite, WriteRequest
+from omnigraph.graph.history.commit_graph import commit_of
+from omnigraph.graph.history.snapshot import open_snapshot
+from omnigraph.graph.jobs.pins import living_pin, pin_for_job
+from omnigraph.graph.jobs.report import JobReport, TableReport
+from omnigraph.graph.jobs.stage_times import StageTimes
+from omnigraph.graph.manifest.intent import SidecarKind
+from omnigraph.graph.manifest.table_refs import key_of, ref_of
 from omnigraph.ids import BranchName, new_operation_id
 from omnigraph.pipeline.embed_fill import FillTarget
 from omnigraph.pipeline.embed_targets import (
@@ -51,10 +51,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from omnigraph.embedding import CheckedEmbedder, Embedder
-    from omnigraph.graph.coordinator import GraphCoordinator
-    from omnigraph.graph.rows import CommitRow, TableRef
-    from omnigraph.graph.stage_progress import Progress
-    from omnigraph.graph.write_txn import WriteTxn
+    from omnigraph.graph.commit.txn import WriteTxn
+    from omnigraph.graph.jobs.stage_progress import Progress
+    from omnigraph.graph.lifecycle.coordinator import GraphCoordinator
+    from omnigraph.graph.manifest.rows import CommitRow, TableRef
     from omnigraph.pipeline.session import PipelineSession
     from omnigraph.pipeline.task_lanes import TaskLane
     from omnigraph.settings import Settings

@@ -21,7 +21,7 @@ from omnigraph.clock import SystemClock
 from omnigraph.embedding import open_embedder, require_model
 from omnigraph.embedding.text_keys import text_keys
 from omnigraph.errors import InternalError, InvalidArgument, SourceError
-from omnigraph.graph.stage_times import StageTimes
+from omnigraph.graph.jobs.stage_times import StageTimes
 from omnigraph.ids import UlidSource
 from omnigraph.pipeline.embed_lines import FileMode, LineChoice, SplitTexts
 from omnigraph.pipeline.embed_tasks import TextModel
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from omnigraph.embedding import CheckedEmbedder
-    from omnigraph.graph.stage_progress import Progress
+    from omnigraph.graph.jobs.stage_progress import Progress
     from omnigraph.pipeline.embed_lines import JudgedLine
     from omnigraph.pipeline.task_lanes import TaskLane
     from omnigraph.settings import Settings

@@ -18,7 +18,7 @@ import pyarrow as pa
 from omnigraph.embedding.text_keys import text_keys
 from omnigraph.errors import InternalError
 from omnigraph.graph.arrays import is_given, one_array, text_array
-from omnigraph.graph.vector_filling import with_vectors
+from omnigraph.graph.load.vector_filling import with_vectors
 from omnigraph.pipeline.embed_targets import EmbedMode, EmbedTarget, any_wanted
 from omnigraph.pipeline.paid_vectors import StoredPlaces, VectorFiles
 from omnigraph.pipeline.task_storage import TaskTable, open_task_storage, open_task_table

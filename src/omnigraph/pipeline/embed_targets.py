@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from omnigraph.embedding import require_model
 from omnigraph.errors import InternalError, InvalidArgument
-from omnigraph.graph.tables import key_of, ref_of
+from omnigraph.graph.manifest.table_refs import key_of, ref_of
 from omnigraph.graph.type_names import find_type
 from omnigraph.lang.catalog import NodeType
 from omnigraph.lang.suggest import did_you_mean

@@ -15,13 +15,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from omnigraph.errors import InternalError, InvalidArgument, OmnigraphError
-from omnigraph.graph.coordinator import OpenMode
-from omnigraph.graph.export import select_types
-from omnigraph.graph.job_pins import pin_for_job
-from omnigraph.graph.job_report import JobReport, TableReport
-from omnigraph.graph.snapshot import open_snapshot
-from omnigraph.graph.stage_times import StageTimes
-from omnigraph.graph.tables import key_of
+from omnigraph.graph.history.snapshot import open_snapshot
+from omnigraph.graph.jobs.pins import pin_for_job
+from omnigraph.graph.jobs.report import JobReport, TableReport
+from omnigraph.graph.jobs.stage_times import StageTimes
+from omnigraph.graph.lifecycle.coordinator import OpenMode
+from omnigraph.graph.manifest.table_refs import key_of
+from omnigraph.graph.ndjson.export import select_types
 from omnigraph.ids import MAIN_BRANCH, new_operation_id
 from omnigraph.pipeline.export_format import ExportFormat
 from omnigraph.pipeline.export_tasks import (
@@ -45,9 +45,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from omnigraph.graph.coordinator import GraphCoordinator
-    from omnigraph.graph.snapshot import Snapshot
-    from omnigraph.graph.stage_progress import Progress
+    from omnigraph.graph.history.snapshot import Snapshot
+    from omnigraph.graph.jobs.stage_progress import Progress
+    from omnigraph.graph.lifecycle.coordinator import GraphCoordinator
     from omnigraph.lang.catalog import EdgeType, NodeType
     from omnigraph.pipeline.session import PipelineSession
     from omnigraph.pipeline.sorted_runs import Run

@@ -16,10 +16,10 @@ import pyarrow as pa
 
 from omnigraph.errors import InvalidArgument
 from omnigraph.graph.arrays import row_ids_of
-from omnigraph.graph.blob_values import INLINE
-from omnigraph.graph.export_records import RecordWriter
-from omnigraph.graph.result_csv import render_csv
-from omnigraph.graph.tables import key_of
+from omnigraph.graph.blobs.blob_values import INLINE
+from omnigraph.graph.manifest.table_refs import key_of
+from omnigraph.graph.ndjson.record_writer import RecordWriter
+from omnigraph.graph.results.csv import render_csv
 from omnigraph.lang.types import STRING
 from omnigraph.pipeline.export_format import ExportFormat
 from omnigraph.pipeline.sorted_runs import portions

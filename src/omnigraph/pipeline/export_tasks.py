@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 
 from omnigraph.errors import SnapshotReclaimed
-from omnigraph.graph.tables import key_of
+from omnigraph.graph.manifest.table_refs import key_of
 from omnigraph.pipeline.sorted_runs import (
     IdRange,
     describe_runs,

@@ -13,7 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from omnigraph.errors import InternalError, ReadSetChanged
-from omnigraph.graph.commit_protocol import Stale
+from omnigraph.graph.commit.protocol import Stale
 from omnigraph.pipeline.embed_fill import FillTask, fill, read_filled
 from omnigraph.pipeline.staged_tables import group_fragments
 from omnigraph.pipeline.task_storage import TaskTable
@@ -24,7 +24,7 @@ from omnigraph.storage.pieces import PieceKind, join_pieces
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from omnigraph.graph.stage_times import StageTimes
+    from omnigraph.graph.jobs.stage_times import StageTimes
     from omnigraph.pipeline.embed_fill import Filled, FillTarget
     from omnigraph.pipeline.embed_targets import EmbedMode
     from omnigraph.pipeline.task_lanes import TaskLane

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from omnigraph.graph.blob_values import BlobBudget
-from omnigraph.graph.given_records import given_line
+from omnigraph.graph.blobs.blob_values import BlobBudget
+from omnigraph.graph.ndjson.rejected_lines import given_line
 from omnigraph.pipeline.column_map import RowMapping, rows_of
 from omnigraph.pipeline.derived_ids import DerivedIds
 from omnigraph.pipeline.file_rows import RunCounter

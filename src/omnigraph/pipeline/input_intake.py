@@ -22,8 +22,8 @@ from omnigraph.pipeline.tasks import run_tasks
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from omnigraph.graph.rows import TableRef
-    from omnigraph.graph.stage_times import StageTimes
+    from omnigraph.graph.jobs.stage_times import StageTimes
+    from omnigraph.graph.manifest.rows import TableRef
     from omnigraph.graph.validation import Findings, Violation
     from omnigraph.pipeline.intake import IntakePlan, IntakeResult
     from omnigraph.pipeline.job_inputs import JobInput, Position

@@ -22,11 +22,11 @@ from omnigraph.clock import SystemClock
 from omnigraph.embedding import open_embedder
 from omnigraph.errors import InternalError
 from omnigraph.graph.arrays import one_array
-from omnigraph.graph.blob_values import joined
-from omnigraph.graph.tables import ref_of
-from omnigraph.graph.unseen_blobs import with_unseen_blobs
+from omnigraph.graph.blobs.blob_values import joined
+from omnigraph.graph.blobs.unseen_blobs import with_unseen_blobs
+from omnigraph.graph.load.vector_filling import VectorFiller, without_missing_vectors
+from omnigraph.graph.manifest.table_refs import ref_of
 from omnigraph.graph.validation import Findings, check_rows, gather
-from omnigraph.graph.vector_filling import VectorFiller, without_missing_vectors
 from omnigraph.ids import UlidSource
 from omnigraph.lang.catalog import NodeType
 from omnigraph.pipeline.arrow_batches import to_ipc
@@ -41,9 +41,9 @@ from omnigraph.settings import load_process_settings
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from omnigraph.graph.blob_values import BlobBudget
-    from omnigraph.graph.external_blobs import ExternalBlobs
-    from omnigraph.graph.rows import TableRef
+    from omnigraph.graph.blobs.addresses import ExternalBlobs
+    from omnigraph.graph.blobs.blob_values import BlobBudget
+    from omnigraph.graph.manifest.rows import TableRef
     from omnigraph.graph.validation import FittedRows, Violation
     from omnigraph.lang.catalog import Catalog, EdgeType
     from omnigraph.pipeline.file_rows import RowRun

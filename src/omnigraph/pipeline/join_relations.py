@@ -12,7 +12,7 @@ import pyarrow as pa
 from pyspark.sql import functions as f
 
 from omnigraph.errors import InternalError
-from omnigraph.graph.quarantine import Broken, BrokenRow
+from omnigraph.graph.load.quarantine import Broken, BrokenRow
 from omnigraph.graph.validation import Code, Findings, gather
 from omnigraph.pipeline.checks import failed_row
 from omnigraph.pipeline.key_columns import PLACE
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
-    from omnigraph.graph.rows import TableRef
+    from omnigraph.graph.manifest.rows import TableRef
     from omnigraph.graph.validation import Violation
     from omnigraph.lang.catalog import EdgeType
     from omnigraph.pipeline.checks import LoadChecks, RelationCheck

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from omnigraph.graph.blob_values import BlobBudget
-from omnigraph.graph.line_columns import LineColumnReader
-from omnigraph.graph.load_rows import filled_vectors, json_blobs
-from omnigraph.graph.tables import ref_of
+from omnigraph.graph.blobs.blob_values import BlobBudget
+from omnigraph.graph.load.rows import filled_vectors, json_blobs
+from omnigraph.graph.manifest.table_refs import ref_of
+from omnigraph.graph.ndjson.reader import LineColumnReader
 from omnigraph.graph.validation import fit_json_rows
 from omnigraph.pipeline.derived_ids import DerivedIds
 from omnigraph.pipeline.intake import ALL_ROWS, RowStager, intake_batch, look_for_blobs
@@ -20,7 +20,7 @@ from omnigraph.settings import load_process_settings
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from omnigraph.graph.rows import TableRef
+    from omnigraph.graph.manifest.rows import TableRef
     from omnigraph.pipeline.intake import IntakePlan
 
 

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from omnigraph.errors import InternalError
 from omnigraph.failpoints import maybe_fail
-from omnigraph.graph.job_report import LoadMode, RejectReport
-from omnigraph.graph.reject_verdict import RejectVerdict
-from omnigraph.graph.tables import key_of, ref_of
+from omnigraph.graph.jobs.report import LoadMode, RejectReport
+from omnigraph.graph.load.reject_verdict import RejectVerdict
+from omnigraph.graph.manifest.table_refs import key_of, ref_of
 from omnigraph.graph.validation import gather, refuse_load
 from omnigraph.pipeline.asked_frames import AskedFrames
 from omnigraph.pipeline.checks import LoadChecks
@@ -20,11 +20,11 @@ from omnigraph.pipeline.staged_tables import KeyFrames
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from omnigraph.graph.quarantine import Rejections, RelationRules
-    from omnigraph.graph.rejects import RejectFiles
-    from omnigraph.graph.rows import TableRef
+    from omnigraph.graph.commit.txn import WriteTxn
+    from omnigraph.graph.load.quarantine import Rejections, RelationRules
+    from omnigraph.graph.load.reject_files import RejectFiles
+    from omnigraph.graph.manifest.rows import TableRef
     from omnigraph.graph.validation import Findings
-    from omnigraph.graph.write_txn import WriteTxn
     from omnigraph.pipeline.input_intake import InputIntake
     from omnigraph.pipeline.intake import IntakePlan
     from omnigraph.pipeline.load_run import LoadRun

@@ -17,9 +17,9 @@ from omnigraph.pipeline.task_storage import TaskTable
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from omnigraph.graph.external_blobs import ExternalBlobs
-    from omnigraph.graph.rows import TableRef
-    from omnigraph.graph.write_txn import WriteTxn
+    from omnigraph.graph.blobs.addresses import ExternalBlobs
+    from omnigraph.graph.commit.txn import WriteTxn
+    from omnigraph.graph.manifest.rows import TableRef
     from omnigraph.lang.catalog import Catalog
     from omnigraph.pipeline.job_inputs import JobInput
     from omnigraph.pipeline.load_run import LoadRun

@@ -11,17 +11,17 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from omnigraph.failpoints import maybe_fail
-from omnigraph.graph.job_pins import pin_for_job
-from omnigraph.graph.job_report import JobReport, LoadMode, TableReport
-from omnigraph.graph.load_branch import LoadBranch, load_branch, readable_branch
-from omnigraph.graph.load_stats import committed_tables, load_stats
-from omnigraph.graph.publisher import require_head
-from omnigraph.graph.read_set import AllRows
-from omnigraph.graph.rejects import RejectFiles
-from omnigraph.graph.snapshot import open_snapshot
-from omnigraph.graph.stage_times import StageTimes
-from omnigraph.graph.tables import key_of
-from omnigraph.graph.write_txn import PreparedWrite, WriteRequest
+from omnigraph.graph.commit.read_set import AllRows
+from omnigraph.graph.commit.txn import PreparedWrite, WriteRequest
+from omnigraph.graph.history.snapshot import open_snapshot
+from omnigraph.graph.jobs.pins import pin_for_job
+from omnigraph.graph.jobs.report import JobReport, LoadMode, TableReport
+from omnigraph.graph.jobs.stage_times import StageTimes
+from omnigraph.graph.load.load_branch import LoadBranch, load_branch, readable_branch
+from omnigraph.graph.load.load_stats import committed_tables, load_stats
+from omnigraph.graph.load.reject_files import RejectFiles
+from omnigraph.graph.manifest.publisher import require_head
+from omnigraph.graph.manifest.table_refs import key_of
 from omnigraph.ids import BranchName, new_operation_id
 from omnigraph.pipeline.distributed_upsert import DistributedUpsert
 from omnigraph.pipeline.driver_checks import DRIVER_ROWS
@@ -43,12 +43,12 @@ from omnigraph.storage.pieces import PieceKind
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from omnigraph.graph.coordinator import GraphCoordinator
-    from omnigraph.graph.external_blobs import ExternalBlobs
-    from omnigraph.graph.load_options import LoadOptions
-    from omnigraph.graph.rows import CommitRow, TableRef
-    from omnigraph.graph.stage_progress import Progress
-    from omnigraph.graph.write_txn import WriteTxn
+    from omnigraph.graph.blobs.addresses import ExternalBlobs
+    from omnigraph.graph.commit.txn import WriteTxn
+    from omnigraph.graph.jobs.stage_progress import Progress
+    from omnigraph.graph.lifecycle.coordinator import GraphCoordinator
+    from omnigraph.graph.load.options import LoadOptions
+    from omnigraph.graph.manifest.rows import CommitRow, TableRef
     from omnigraph.pipeline.input_intake import InputIntake
     from omnigraph.pipeline.load_sources import LoadSource
     from omnigraph.pipeline.session import PipelineSession

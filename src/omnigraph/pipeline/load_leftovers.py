@@ -6,8 +6,8 @@ import logging
 from typing import TYPE_CHECKING, Final
 
 from omnigraph.errors import BranchNotFound, OmnigraphError
-from omnigraph.graph.commit_graph import commit_on
-from omnigraph.graph.load_branch import readable_branch
+from omnigraph.graph.history.commit_graph import commit_on
+from omnigraph.graph.load.load_branch import readable_branch
 from omnigraph.pipeline.resume import (
     forget_intake,
     give_back,
@@ -19,7 +19,7 @@ from omnigraph.pipeline.staged_files import noted_files, remove_folder, staging_
 from omnigraph.storage.signals import StorageSignal
 
 if TYPE_CHECKING:
-    from omnigraph.graph.commit_graph import Commit
+    from omnigraph.graph.history.commit_graph import Commit
     from omnigraph.pipeline.load_input import LoadInput
     from omnigraph.pipeline.load_run import LoadRun
     from omnigraph.pipeline.staged_files import StagedFiles

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from omnigraph.pipeline.stage_teller import Amount
 
 if TYPE_CHECKING:
-    from omnigraph.graph.coordinator import GraphCoordinator
-    from omnigraph.graph.load_options import LoadOptions
-    from omnigraph.graph.stage_times import StageTimes
+    from omnigraph.graph.jobs.stage_times import StageTimes
+    from omnigraph.graph.lifecycle.coordinator import GraphCoordinator
+    from omnigraph.graph.load.options import LoadOptions
     from omnigraph.pipeline.progress import StageRunner
     from omnigraph.pipeline.session import PipelineSession
     from omnigraph.settings import Settings

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 
 from omnigraph.clock import SystemClock
-from omnigraph.graph.quarantine import Fault, RejectedRow, rejected_row
-from omnigraph.graph.rows import TableRef
+from omnigraph.graph.load.quarantine import Fault, RejectedRow, rejected_row
+from omnigraph.graph.manifest.rows import TableRef
 from omnigraph.graph.validation import Code
 from omnigraph.ids import UlidSource
 from omnigraph.pipeline.arrow_batches import from_ipc, to_ipc

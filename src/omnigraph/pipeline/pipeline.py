@@ -6,15 +6,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Self, TypeAlias
 
 from omnigraph.errors import InvalidArgument
-from omnigraph.graph.job_report import LoadMode
-from omnigraph.graph.load_branch import readable_branch
-from omnigraph.graph.load_options import LoadOptions
-from omnigraph.graph.predicate_text import compile_predicate
-from omnigraph.graph.reject_options import parse_reject_options
-from omnigraph.graph.rejects import RejectFiles
-from omnigraph.graph.snapshot import open_snapshot
+from omnigraph.graph.commit.txn import checked_key
+from omnigraph.graph.history.snapshot import open_snapshot
+from omnigraph.graph.jobs.report import LoadMode
+from omnigraph.graph.load.load_branch import readable_branch
+from omnigraph.graph.load.options import LoadOptions
+from omnigraph.graph.load.reject_files import RejectFiles
+from omnigraph.graph.load.reject_options import parse_reject_options
+from omnigraph.graph.query.predicate_text import compile_predicate
 from omnigraph.graph.type_names import find_type
-from omnigraph.graph.write_txn import checked_key
 from omnigraph.ids import MAIN_BRANCH, BranchName
 from omnigraph.pipeline.config import read_pipeline
 from omnigraph.pipeline.embed import EmbedJob, EmbedOptions, require_embeddable
@@ -40,10 +40,10 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from omnigraph.embedding import Embedder
-    from omnigraph.graph.coordinator import GraphCoordinator
-    from omnigraph.graph.external_blobs import ExternalBlobs
-    from omnigraph.graph.job_report import JobReport
-    from omnigraph.graph.stage_progress import Progress
+    from omnigraph.graph.blobs.addresses import ExternalBlobs
+    from omnigraph.graph.jobs.report import JobReport
+    from omnigraph.graph.jobs.stage_progress import Progress
+    from omnigraph.graph.lifecycle.coordinator import GraphCoordinator
     from omnigraph.lang.catalog import EdgeType, NodeType
     from omnigraph.pipeline.session import PipelineSession
     from omnigraph.settings import Settings
@@ -164,8 +164,8 @@ class Pipeline:
             idempotency_key: the same key again gives the first receipt and writes nothing.
             resume: the operation of a load that was cut off: what it staged is used, if the input,
                 the schema and the tables are the same; else the load starts over and says so.
-            progress: told a `StageProgress` (`omnigraph.graph.stage_progress`) whenever more is
-                known: the stage, its tasks, its rows and bytes.
+            progress: told a `StageProgress` (`omnigraph.graph.jobs.stage_progress`) whenever more
+                is known: the stage, its tasks, its rows and bytes.
             started: told the operation of the load, which `resume` takes.
 
         Raises:
@@ -246,8 +246,8 @@ class Pipeline:
             force: load although the same run was committed before.
             resume: the operation of a run that was cut off, as for `load`.
             dry_run: check everything and report; nothing stays.
-            progress: told a `StageProgress` (`omnigraph.graph.stage_progress`) whenever more is
-                known: the stage, its tasks, its rows and bytes.
+            progress: told a `StageProgress` (`omnigraph.graph.jobs.stage_progress`) whenever more
+                is known: the stage, its tasks, its rows and bytes.
             started: told the operation of the run, which `resume` takes.
 
         Raises:
@@ -391,8 +391,8 @@ class Pipeline:
             types: which types, as `Person`, `node:Link` or `edge:Link`; all by default.
             branch: whose head to write; `main` by default.
             snapshot: a commit id or `resolved_snapshot` to write instead.
-            progress: told a `StageProgress` (`omnigraph.graph.stage_progress`) whenever more is
-                known: the stage, its tasks, its rows and bytes.
+            progress: told a `StageProgress` (`omnigraph.graph.jobs.stage_progress`) whenever more
+                is known: the stage, its tasks, its rows and bytes.
 
         Raises:
             InvalidArgument: an unknown type or format, or a target that cannot be used.
@@ -440,8 +440,8 @@ class Pipeline:
             mode: `missing` (rows with a text and no vector) or `all` (every row with a text).
             branch: where to read and write.
             dry_run: count the rows and the texts that would be paid for; nothing is embedded.
-            progress: told a `StageProgress` (`omnigraph.graph.stage_progress`) whenever more is
-                known: the stage, its tasks, its rows and bytes.
+            progress: told a `StageProgress` (`omnigraph.graph.jobs.stage_progress`) whenever more
+                is known: the stage, its tasks, its rows and bytes.
 
         Raises:
             InvalidArgument: there is no such type, or it has no such vector.

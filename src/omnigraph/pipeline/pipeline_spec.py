@@ -15,13 +15,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from omnigraph.errors import InvalidArgument
-from omnigraph.graph.reject_options import ErrorAction
+from omnigraph.graph.load.reject_options import ErrorAction
 from omnigraph.pipeline.digests import text_digest
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from omnigraph.graph.job_report import LoadMode
+    from omnigraph.graph.jobs.report import LoadMode
 
 ALL_COLUMNS: Final = re.compile(r"[(,.]\s*\*\s*[,)]")
 """`*` as an argument in an expression of Spark."""

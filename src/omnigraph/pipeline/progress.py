@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.connect.shell.progress import ProgressHandler, StageInfo
 
-    from omnigraph.graph.stage_progress import Progress
+    from omnigraph.graph.jobs.stage_progress import Progress
     from omnigraph.pipeline.session import PipelineSession
     from omnigraph.pipeline.stage_teller import Amount
 

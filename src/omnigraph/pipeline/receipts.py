@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from omnigraph.graph.job_report import JobReport
-from omnigraph.graph.load_stats import committed_rejects, committed_tables
+from omnigraph.graph.jobs.report import JobReport
+from omnigraph.graph.load.load_stats import committed_rejects, committed_tables
 
 if TYPE_CHECKING:
-    from omnigraph.graph.commit_graph import Commit
-    from omnigraph.graph.load_options import LoadOptions
+    from omnigraph.graph.history.commit_graph import Commit
+    from omnigraph.graph.load.options import LoadOptions
 
 
 def told_again(done: Commit, job_key: str | None, options: LoadOptions) -> JobReport:

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import pyarrow as pa
 
-from omnigraph.graph.given_records import stored_lines
-from omnigraph.graph.quarantine import Rejections, set_aside
-from omnigraph.graph.rejects import Reject, RejectCause
+from omnigraph.graph.load.quarantine import Rejections, set_aside
+from omnigraph.graph.load.reject_files import Reject, RejectCause
+from omnigraph.graph.ndjson.rejected_lines import stored_lines
 from omnigraph.pipeline.key_columns import LINE_BITS
 from omnigraph.pipeline.part_rejects import RAW_ROWS, keep_file, read_raws, read_rejects
 from omnigraph.pipeline.splits import read_blocks
@@ -31,8 +31,8 @@ from omnigraph.settings import load_process_settings
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from omnigraph.graph.quarantine import RejectedRow, RelationRules
-    from omnigraph.graph.rows import TableRef
+    from omnigraph.graph.load.quarantine import RejectedRow, RelationRules
+    from omnigraph.graph.manifest.rows import TableRef
     from omnigraph.pipeline.input_intake import InputIntake
     from omnigraph.pipeline.intake import IntakePlan
     from omnigraph.pipeline.splits import Split

@@ -26,7 +26,7 @@ from omnigraph.pipeline.task_storage import TaskTable, open_task_storage, open_t
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from omnigraph.graph.rows import TableRef
+    from omnigraph.graph.manifest.rows import TableRef
     from omnigraph.lang.catalog import NodeType
     from omnigraph.pipeline.intake import TableIntake
     from omnigraph.pipeline.staged_tables import StagedPart

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from omnigraph.errors import InvalidArgument
-from omnigraph.graph.job_pins import living_pin
-from omnigraph.graph.rows import TableRef
+from omnigraph.graph.jobs.pins import living_pin
+from omnigraph.graph.manifest.rows import TableRef
 from omnigraph.pipeline.file_rows import RowRun
 from omnigraph.pipeline.intake import IntakeResult, TableIntake
 from omnigraph.pipeline.job_inputs import Where
@@ -25,7 +25,7 @@ from omnigraph.storage.signals import ObjectMissing
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from omnigraph.graph.coordinator import GraphCoordinator
+    from omnigraph.graph.lifecycle.coordinator import GraphCoordinator
     from omnigraph.storage.graph_storage import GraphStorage
     from omnigraph.storage.handles import TableHandle
 

@@ -18,10 +18,10 @@ from omnigraph.errors import (
     ReadSetChanged,
     SourceError,
 )
-from omnigraph.graph.load_options import LoadOptions
-from omnigraph.graph.pipeline_history import read_history
-from omnigraph.graph.reject_options import parse_reject_options
-from omnigraph.graph.snapshot import open_snapshot
+from omnigraph.graph.history.pipeline_history import read_history
+from omnigraph.graph.history.snapshot import open_snapshot
+from omnigraph.graph.load.options import LoadOptions
+from omnigraph.graph.load.reject_options import parse_reject_options
 from omnigraph.ids import BranchName, new_operation_id
 from omnigraph.lang.suggest import did_you_mean
 from omnigraph.pipeline.column_map import TargetSpec, mistakes_told, require_target
@@ -49,12 +49,12 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
-    from omnigraph.graph.commit_graph import Commit
-    from omnigraph.graph.coordinator import GraphCoordinator
-    from omnigraph.graph.external_blobs import ExternalBlobs
-    from omnigraph.graph.job_report import JobReport
-    from omnigraph.graph.pipeline_history import PipelineHistory
-    from omnigraph.graph.stage_progress import Progress
+    from omnigraph.graph.blobs.addresses import ExternalBlobs
+    from omnigraph.graph.history.commit_graph import Commit
+    from omnigraph.graph.history.pipeline_history import PipelineHistory
+    from omnigraph.graph.jobs.report import JobReport
+    from omnigraph.graph.jobs.stage_progress import Progress
+    from omnigraph.graph.lifecycle.coordinator import GraphCoordinator
     from omnigraph.lang.catalog import Catalog
     from omnigraph.pipeline.load_sources import LoadSource
     from omnigraph.pipeline.pipeline_spec import Cursor, NodeMapping, PipelineSpec, SourceSpec

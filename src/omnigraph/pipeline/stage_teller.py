@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from omnigraph.graph.stage_progress import StageProgress
+from omnigraph.graph.jobs.stage_progress import StageProgress
 
 if TYPE_CHECKING:
-    from omnigraph.graph.stage_progress import Progress
+    from omnigraph.graph.jobs.stage_progress import Progress
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

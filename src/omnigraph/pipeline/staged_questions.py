@@ -14,13 +14,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.graph.arrays import one_array
-from omnigraph.graph.read_set import forms_of, is_claimed
+from omnigraph.graph.commit.read_set import forms_of, is_claimed
 from omnigraph.storage.predicates import In
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from omnigraph.graph.read_set import Keys
+    from omnigraph.graph.commit.read_set import Keys
     from omnigraph.pipeline.staged_views import StagedView
     from omnigraph.storage.changes import ChangedRows
     from omnigraph.storage.handles import TableHandle

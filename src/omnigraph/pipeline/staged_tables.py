@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
-    from omnigraph.graph.rows import TableRef
+    from omnigraph.graph.manifest.rows import TableRef
     from omnigraph.lang.catalog import EdgeType, NodeType
     from omnigraph.pipeline.intake import IntakeResult
     from omnigraph.pipeline.session import PipelineSession

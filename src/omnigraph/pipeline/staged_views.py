@@ -15,9 +15,9 @@ from omnigraph.storage.predicates import In
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from omnigraph.graph.read_set import Keys
-    from omnigraph.graph.rows import TableRef
-    from omnigraph.graph.write_txn import WriteTxn
+    from omnigraph.graph.commit.read_set import Keys
+    from omnigraph.graph.commit.txn import WriteTxn
+    from omnigraph.graph.manifest.rows import TableRef
     from omnigraph.pipeline.intake import IntakeResult
     from omnigraph.storage.graph_storage import GraphStorage
     from omnigraph.storage.handles import TableHandle

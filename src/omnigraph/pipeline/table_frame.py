@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame
 
-    from omnigraph.graph.snapshot import Snapshot
+    from omnigraph.graph.history.snapshot import Snapshot
     from omnigraph.lang.catalog import EdgeType, NodeType
     from omnigraph.pipeline.session import PipelineSession
     from omnigraph.storage.predicates import Predicate

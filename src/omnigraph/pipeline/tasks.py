@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
-    from omnigraph.graph.stage_progress import Progress
+    from omnigraph.graph.jobs.stage_progress import Progress
     from omnigraph.pipeline.session import PipelineSession
     from omnigraph.pipeline.stage_teller import Amount, StageTeller
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from omnigraph.embedding import CheckedEmbedder
-    from omnigraph.graph.stage_times import StageTimes
+    from omnigraph.graph.jobs.stage_times import StageTimes
     from omnigraph.pipeline.embed_tasks import TextPart
     from omnigraph.pipeline.task_lanes import TaskLane
     from omnigraph.settings import EmbeddingSettings

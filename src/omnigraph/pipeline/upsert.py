@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.errors import ReadSetChanged
-from omnigraph.graph.commit_protocol import Stale
+from omnigraph.graph.commit.protocol import Stale
 from omnigraph.pipeline.staged_views import holds_any
 from omnigraph.settings import MergeStrategy
 from omnigraph.storage.pieces import PieceKind

@@ -6,17 +6,17 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from omnigraph.errors import IdempotencyKeyReused
-from omnigraph.graph.pipeline_history import read_history
+from omnigraph.graph.history.pipeline_history import read_history
 from omnigraph.pipeline.digests import text_digest
 from omnigraph.pipeline.load_job import SparkLoad
 from omnigraph.pipeline.receipts import told_again
 
 if TYPE_CHECKING:
-    from omnigraph.graph.commit_graph import Commit
-    from omnigraph.graph.coordinator import GraphCoordinator
-    from omnigraph.graph.external_blobs import ExternalBlobs
-    from omnigraph.graph.job_report import JobReport
-    from omnigraph.graph.load_options import LoadOptions
+    from omnigraph.graph.blobs.addresses import ExternalBlobs
+    from omnigraph.graph.history.commit_graph import Commit
+    from omnigraph.graph.jobs.report import JobReport
+    from omnigraph.graph.lifecycle.coordinator import GraphCoordinator
+    from omnigraph.graph.load.options import LoadOptions
     from omnigraph.pipeline.load_sources import LoadSource
     from omnigraph.pipeline.session import PipelineSession
     from omnigraph.settings import Settings

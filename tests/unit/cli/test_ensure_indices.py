@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from omnigraph import Graph
-from omnigraph.graph import indices
+from omnigraph.graph.maintenance import ensure_indices
 
 Door = Callable[..., CompletedProcess[str]]
 
@@ -130,8 +130,8 @@ def test_a_table_that_others_write_to_all_the_time_is_shown_as_such(
     call: Door, graph: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     add_person(graph, "Ada")
-    monkeypatch.setattr(indices, "STAGINGS", 0)
-    monkeypatch.setattr(indices, "QUICK_US", -1)
+    monkeypatch.setattr(ensure_indices, "STAGINGS", 0)
+    monkeypatch.setattr(ensure_indices, "QUICK_US", -1)
     result = call("ensure-indices", graph)
     assert result.returncode == 0
     assert "node:Person  -  0 of 3  others write to it too often: run this again" in result.stdout

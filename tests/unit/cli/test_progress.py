@@ -17,14 +17,14 @@ from omnigraph.cli.progress import ProgressLine, telling_interrupts
 from omnigraph.cli.stage_text import format_bytes
 from omnigraph.clock import ManualClock
 from omnigraph.errors import Cancelled
-from omnigraph.graph.stage_progress import StageProgress
+from omnigraph.graph.jobs.stage_progress import StageProgress
 
 PROGRAM = Path(sys.executable).with_name("omnigraph")
 SLOW = """
 import sys, threading
 from omnigraph.cli.output import Output
 from omnigraph.cli.progress import ProgressLine
-from omnigraph.graph.stage_progress import StageProgress
+from omnigraph.graph.jobs.stage_progress import StageProgress
 
 output = Output(shows_progress=sys.argv[1] == "shown")
 with ProgressLine(output, {"build": "building"}, unit="tables", delay_s=0) as line:

@@ -9,9 +9,9 @@ import pyarrow as pa
 
 from omnigraph import Graph
 from omnigraph.embedding import Embedder
-from omnigraph.graph.intent import SidecarKind
-from omnigraph.graph.tables import ref_of
-from omnigraph.graph.write_txn import PreparedWrite, WriteRequest, WriteTxn
+from omnigraph.graph.commit.txn import PreparedWrite, WriteRequest, WriteTxn
+from omnigraph.graph.manifest.intent import SidecarKind
+from omnigraph.graph.manifest.table_refs import ref_of
 from omnigraph.ids import MAIN_BRANCH, BranchName
 from omnigraph.lang import EdgeType, NodeType
 from omnigraph.settings import Settings, load_settings

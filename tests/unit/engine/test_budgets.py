@@ -9,7 +9,6 @@ import pytest
 from tests.unit.engine.graphs import Opened, ask, fill, first_of, quick
 
 from omnigraph import Graph
-from omnigraph.engine.budget import Budget, CancelToken
 from omnigraph.engine.engine import Engine, QueryRequest
 from omnigraph.errors import (
     BranchNotFound,
@@ -23,7 +22,8 @@ from omnigraph.errors import (
     QuerySelectionError,
     ResourceLimit,
 )
-from omnigraph.graph.result import QueryTarget
+from omnigraph.graph.query.budget import Budget, CancelToken
+from omnigraph.graph.results.query_result import QueryTarget
 
 SCHEMA = """
 node Person { name: String @key  age: I32?  bio: String?  vec: Vector(2)? }

@@ -8,8 +8,8 @@ import pytest
 from tests.unit.engine import values
 from tests.unit.engine.values import NUMBERS, OPERATORS, SCALARS, exact_pair, is_true
 
-from omnigraph.engine.compare import Column, Const, Operand
-from omnigraph.engine.compare import is_true as compared
+from omnigraph.graph.query.compare import Column, Const, Operand
+from omnigraph.graph.query.compare import is_true as compared
 from omnigraph.lang.arrow_schema import arrow_type
 from omnigraph.lang.ir import FilterOp
 from omnigraph.lang.types import PropType, Scalar

@@ -8,8 +8,8 @@ import pytest
 from tests.unit.engine.graphs import Opened
 
 from omnigraph import Graph
-from omnigraph.engine.plan import Plan
 from omnigraph.errors import InvalidArgument, ParameterError, QuerySelectionError
+from omnigraph.graph.query.plan import Plan
 
 SCHEMA = """
 node Person { name: String @key  age: I32? @index  bio: String? @index  note: String?

@@ -6,8 +6,8 @@ import pytest
 from tests.unit.engine.graphs import Opened, ask, fill, first_of, index, put
 
 from omnigraph import Graph
-from omnigraph.engine.fuzzy import fold, is_within, words_of
 from omnigraph.errors import InvalidArgument, QueryInvalid
+from omnigraph.graph.query.fuzzy import fold, is_within, words_of
 
 TEXTS = {
     "a": "Helsinki University",

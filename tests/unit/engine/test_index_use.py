@@ -7,7 +7,7 @@ from tests.unit.engine import values
 from tests.unit.engine.graphs import Opened, fill, index
 
 from omnigraph import Graph
-from omnigraph.graph.pushdown import push_filters
+from omnigraph.graph.query.pushdown import push_filters
 from omnigraph.lang import ir
 from omnigraph.storage.handles import TableHandle
 from omnigraph.storage.predicates import Predicate, to_datafusion

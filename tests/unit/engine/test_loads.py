@@ -32,9 +32,9 @@ from omnigraph.errors import (
     ResourceLimit,
 )
 from omnigraph.failpoints import Action, FailpointHit, armed
-from omnigraph.graph import blob_values
-from omnigraph.graph.job_report import JobReport, TableReport
-from omnigraph.graph.stage_progress import StageProgress
+from omnigraph.graph.blobs import blob_values
+from omnigraph.graph.jobs.report import JobReport, TableReport
+from omnigraph.graph.jobs.stage_progress import StageProgress
 
 SCHEMA = """
 node Person {

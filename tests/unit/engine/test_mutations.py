@@ -23,7 +23,7 @@ from omnigraph.errors import (
     ResourceLimit,
 )
 from omnigraph.failpoints import armed
-from omnigraph.graph.mutation_result import MutationResult
+from omnigraph.graph.results.mutation_result import MutationResult
 
 SCHEMA = """
 node Person {

@@ -14,10 +14,10 @@ from tests.unit.engine.graphs import Opened, Row, ask, fill, first_of
 from omnigraph import Graph
 from omnigraph.clock import SystemClock
 from omnigraph.engine import order
-from omnigraph.engine.budget import Budget
 from omnigraph.engine.order import SortKey, order_rows
 from omnigraph.engine.relational import SortColumn, join_rows, sort_rows
 from omnigraph.errors import ResourceLimit
+from omnigraph.graph.query.budget import Budget
 
 if TYPE_CHECKING:
     from omnigraph.graph.arrays import Values

@@ -9,7 +9,7 @@ from tests.unit.engine import values
 from tests.unit.engine.test_compare import KINDS, OPS
 from tests.unit.engine.values import NUMBERS, SCALARS, is_true
 
-from omnigraph.graph.pushdown import Pushed, push_filters
+from omnigraph.graph.query.pushdown import Pushed, push_filters
 from omnigraph.lang import ir
 from omnigraph.lang.arrow_schema import arrow_type
 from omnigraph.lang.ir import FilterOp

@@ -8,7 +8,7 @@ from tests.unit.engine.graphs import Opened
 from omnigraph import Graph
 from omnigraph.errors import ConstraintViolation, KeyConflict, LoadRejected
 from omnigraph.failpoints import Action, FailpointHit, armed
-from omnigraph.graph.tables import bare_layout
+from omnigraph.graph.manifest.table_refs import bare_layout
 from omnigraph.storage.handles import lance_branch
 
 SCHEMA = """

@@ -11,12 +11,12 @@ import pyarrow as pa
 from omnigraph import Graph
 from omnigraph.clock import Clock, SystemClock
 from omnigraph.failpoints import armed
-from omnigraph.graph.commit_graph import Commit
-from omnigraph.graph.coordinator import GraphCoordinator, OpenMode
-from omnigraph.graph.migrations import MIGRATIONS, Migration
-from omnigraph.graph.rows import Row, encode_rows
-from omnigraph.graph.snapshot import Snapshot
-from omnigraph.graph.stamp import VERSION_KEY
+from omnigraph.graph.history.commit_graph import Commit
+from omnigraph.graph.history.snapshot import Snapshot
+from omnigraph.graph.lifecycle.coordinator import GraphCoordinator, OpenMode
+from omnigraph.graph.manifest.migrations import MIGRATIONS, Migration
+from omnigraph.graph.manifest.rows import Row, encode_rows
+from omnigraph.graph.manifest.stamp import VERSION_KEY
 from omnigraph.ids import MAIN_BRANCH_ID, BranchId, UlidSource
 from omnigraph.settings import Settings, load_settings
 from omnigraph.storage.calls import CallObserver, StoreCall

@@ -10,8 +10,8 @@ from tests.unit.graph.graphs import quick
 
 from omnigraph import Graph
 from omnigraph.errors import ExternalBlobDenied, InvalidArgument, ResourceLimit
-from omnigraph.graph.blob_values import BlobBudget, joined, read_blobs
-from omnigraph.graph.external_blobs import allow_external_blobs
+from omnigraph.graph.blobs.addresses import allow_external_blobs
+from omnigraph.graph.blobs.blob_values import BlobBudget, joined, read_blobs
 from omnigraph.lang import accept_schema, compile_schema
 from omnigraph.limits import MAX_DECODED_BLOB_BYTES
 from omnigraph.settings import StorageSettings

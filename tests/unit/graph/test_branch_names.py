@@ -3,7 +3,7 @@
 import pytest
 
 from omnigraph.errors import InvalidBranchName
-from omnigraph.graph.branch_names import parse_branch_name, refuse_main
+from omnigraph.graph.history.branch_names import parse_branch_name, refuse_main
 
 ACCEPTED = [
     "rev",

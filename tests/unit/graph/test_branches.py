@@ -35,8 +35,8 @@ from omnigraph.errors import (
     ReadOnlyGraph,
 )
 from omnigraph.failpoints import Action, FailpointHit, armed
-from omnigraph.graph.load_branch import load_branch
-from omnigraph.graph.rows import BranchRow
+from omnigraph.graph.load.load_branch import load_branch
+from omnigraph.graph.manifest.rows import BranchRow
 from omnigraph.ids import MAIN_BRANCH_ID, BranchId, BranchName, CommitId
 from omnigraph.storage.calls import StoreCall
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from omnigraph.graph.classify import TableClass, TableFacts, classify, foreign_versions
-from omnigraph.graph.sidecars import PlannedLink, SidecarTable
+from omnigraph.graph.recovery.classify import TableClass, TableFacts, classify, foreign_versions
+from omnigraph.graph.recovery.sidecars import PlannedLink, SidecarTable
 from omnigraph.storage.handles import VersionTrace
 
 EXPECTED = 7

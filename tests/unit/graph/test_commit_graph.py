@@ -8,10 +8,10 @@ from tests.unit.graph.test_line import line_of
 
 from omnigraph.errors import BranchNotFound, CommitNotFound, InvalidArgument
 from omnigraph.failpoints import Action, armed
-from omnigraph.graph.commit_graph import Commit, CommitFilter, CommitGraph
-from omnigraph.graph.line import ManifestLine
-from omnigraph.graph.recovery import RECOVERY_ACTOR
-from omnigraph.graph.rows import CommitRow
+from omnigraph.graph.history.commit_graph import Commit, CommitFilter, CommitGraph
+from omnigraph.graph.manifest.manifest_line import ManifestLine
+from omnigraph.graph.manifest.rows import CommitRow
+from omnigraph.graph.recovery.recovery import RECOVERY_ACTOR
 from omnigraph.ids import MAIN_BRANCH, BranchId, CommitId, OperationId
 
 # A criss-cross: by commit its parent and merged parent.

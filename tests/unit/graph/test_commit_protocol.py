@@ -21,10 +21,10 @@ from tests.unit.graph.graphs import (
 from omnigraph import Graph
 from omnigraph.errors import DriftNeedsRepair, RecoveryRequired, StorageUnavailable
 from omnigraph.failpoints import Action, FailpointHit, armed
-from omnigraph.graph.intent import SidecarKind
-from omnigraph.graph.rows import CommitRow
-from omnigraph.graph.tables import pin_of
-from omnigraph.graph.write_txn import PreparedWrite, WriteRequest, WriteTxn
+from omnigraph.graph.commit.txn import PreparedWrite, WriteRequest, WriteTxn
+from omnigraph.graph.manifest.intent import SidecarKind
+from omnigraph.graph.manifest.rows import CommitRow
+from omnigraph.graph.manifest.table_refs import pin_of
 from omnigraph.ids import MAIN_BRANCH_ID, BranchId, BranchName, OperationId
 from omnigraph.storage.handles import TableHandle, WriteStamp
 from omnigraph.storage.links import staged

@@ -14,7 +14,7 @@ from tests.unit.graph.graphs import Opened, quick, rows
 
 from omnigraph import Graph
 from omnigraph.errors import BranchNotFound, CommitNotFound, InvalidArgument, SnapshotReclaimed
-from omnigraph.graph.export import CHUNK_BYTES
+from omnigraph.graph.ndjson.export import CHUNK_BYTES
 
 SCHEMA = """
 node Zebra { name: String @key }

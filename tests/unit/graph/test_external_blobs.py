@@ -20,8 +20,8 @@ from omnigraph.errors import (
     LoadRejected,
     ResourceLimit,
 )
-from omnigraph.graph.external_blobs import ExternalBlobs, allow_external_blobs, shown_address
-from omnigraph.graph.job_report import JobReport
+from omnigraph.graph.blobs.addresses import ExternalBlobs, allow_external_blobs, shown_address
+from omnigraph.graph.jobs.report import JobReport
 from omnigraph.limits import MAX_EXTERNAL_BLOB_CELLS, MAX_EXTERNAL_BLOB_URI_BYTES
 from omnigraph.settings import StorageSettings, load_settings
 from omnigraph.storage.external_objects import ExternalObjects

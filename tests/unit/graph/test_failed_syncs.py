@@ -23,8 +23,8 @@ from tests.unit.graph.graphs import (
 from omnigraph import Graph
 from omnigraph.errors import OmnigraphError, RecoveryRequired, StorageUnavailable
 from omnigraph.failpoints import Action, armed
-from omnigraph.graph.intent import SidecarKind
-from omnigraph.graph.write_txn import WriteRequest
+from omnigraph.graph.commit.txn import WriteRequest
+from omnigraph.graph.manifest.intent import SidecarKind
 from omnigraph.graph.writer import Writer
 from omnigraph.ids import MAIN_BRANCH
 from omnigraph.storage.calls import StoreCall

@@ -7,7 +7,7 @@ import tracemalloc
 import pytest
 
 from omnigraph.errors import ResourceLimit
-from omnigraph.graph.graph_lines import GraphLineReader
+from omnigraph.graph.ndjson.strict_reader import GraphLineReader
 from omnigraph.graph.validation import Code
 from omnigraph.lang import compile_schema
 from omnigraph.limits import MAX_NDJSON_LINE_BYTES, MAX_NDJSON_STRUCTURAL_SLOTS

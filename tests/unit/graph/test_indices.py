@@ -41,18 +41,23 @@ from omnigraph.errors import (
     StorageUnavailable,
 )
 from omnigraph.failpoints import Action, armed
-from omnigraph.graph import indices
-from omnigraph.graph.index_report import IndexReport, PendingReason, SkipReason, TableIndexStats
-from omnigraph.graph.intent import SidecarKind
-from omnigraph.graph.leases import LeaseLost
-from omnigraph.graph.write_txn import PreparedWrite, WriteRequest, WriteTxn
+from omnigraph.graph.commit.txn import PreparedWrite, WriteRequest, WriteTxn
+from omnigraph.graph.maintenance import ensure_indices
+from omnigraph.graph.maintenance.index_report import (
+    IndexReport,
+    PendingReason,
+    SkipReason,
+    TableIndexStats,
+)
+from omnigraph.graph.manifest.intent import SidecarKind
+from omnigraph.graph.recovery.leases import LeaseLost
 from omnigraph.ids import MAIN_BRANCH, BranchName
 from omnigraph.storage.calls import StoreCall
 from omnigraph.storage.handles import TableHandle
 from omnigraph.storage.predicates import Compare, CompareOp
 
 if TYPE_CHECKING:
-    from omnigraph.graph.stage_progress import StageProgress
+    from omnigraph.graph.jobs.stage_progress import StageProgress
 
 STAGED = "ensure_indices.post_stage_pre_lease"
 CAPTURED = "ensure_indices.post_capture"
@@ -553,7 +558,7 @@ def test_a_table_that_never_rests_is_built_under_the_lease(graphs: Opened) -> No
     with armed(STAGED, each_time(lambda: upsert(other, f"b{builds.counts['node:Person']}"))):
         report = ensure(graph)
     # One write before each commit; the last is caught up with while nobody else can write.
-    assert builds.counts == {"node:Person": indices.STAGINGS + 2, "node:Doc": 1}
+    assert builds.counts == {"node:Person": ensure_indices.STAGINGS + 2, "node:Doc": 1}
     table = table_of(report, "node:Person")
     assert (table.committed, table.skipped) == (True, None)
     assert table.published_dataset_version == handle_of(graph, "Person").pin.version
@@ -566,7 +571,7 @@ def test_a_table_that_never_rests_is_built_under_the_lease(graphs: Opened) -> No
 def test_a_large_table_that_never_rests_is_left_and_the_others_are_built(
     graphs: Opened, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(indices, "QUICK_US", -1)
+    monkeypatch.setattr(ensure_indices, "QUICK_US", -1)
     graph, other, builds = two_tables(graphs)
     with armed(STAGED, each_time(lambda: upsert(other, f"b{builds.counts['node:Person']}"))):
         report = ensure(graph)
@@ -575,7 +580,7 @@ def test_a_large_table_that_never_rests_is_left_and_the_others_are_built(
     assert person.to_dict()["skipped"] == "busy"
     assert not person.coverage[0].is_complete
     assert made.committed
-    assert builds.counts == {"node:Person": indices.STAGINGS, "node:Doc": 1}
+    assert builds.counts == {"node:Person": ensure_indices.STAGINGS, "node:Doc": 1}
     assert set(covered(graph, "Doc").values()) == {1.0}
     assert ("id", "BTREE") not in covered(graph, "Person")
     assert table_of(ensure(graph), "node:Person").committed
@@ -593,7 +598,7 @@ def test_two_calls_at_once_build_once(graphs: Opened) -> None:
 def test_a_build_that_became_needless_under_the_lease_is_dropped(
     graphs: Opened, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(indices, "STAGINGS", 0)
+    monkeypatch.setattr(ensure_indices, "STAGINGS", 0)
     graph, other, _ = two_tables(graphs)
     with armed(STAGED, once(lambda: ensure(other))):
         assert ensure(graph).commit is None
@@ -854,8 +859,8 @@ def test_rows_that_are_partly_covered_are_counted(
     graph = graphs.init(TEXTS)
     write_docs(graph, doc("a", "wolf"), doc("b", "wolf"))
     ensure(graph)
-    monkeypatch.setattr(indices, "STAGINGS", 0)
-    monkeypatch.setattr(indices, "QUICK_US", -1)
+    monkeypatch.setattr(ensure_indices, "STAGINGS", 0)
+    monkeypatch.setattr(ensure_indices, "QUICK_US", -1)
     write_docs(graph, doc("c", "wolf"))
     table = table_of(ensure(graph), "node:Doc")
     assert table.skipped is SkipReason.BUSY

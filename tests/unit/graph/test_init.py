@@ -39,9 +39,9 @@ from omnigraph.errors import (
     StorageUnsupported,
 )
 from omnigraph.failpoints import Action, armed
-from omnigraph.graph.init import create_graph
-from omnigraph.graph.init_claim import CLAIM_PATH
-from omnigraph.graph.process_identity import this_process
+from omnigraph.graph.lifecycle.init import create_graph
+from omnigraph.graph.lifecycle.init_claim import CLAIM_PATH
+from omnigraph.graph.recovery.process_identity import this_process
 from omnigraph.ids import UlidSource
 from omnigraph.storage.calls import StoreCall
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from omnigraph.clock import ManualClock
-from omnigraph.graph.job_pins import JobPin, living_pin, pin_path
+from omnigraph.graph.jobs.pins import JobPin, living_pin, pin_path
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -20,9 +20,9 @@ from omnigraph.errors import (
     StorageVersionTooNew,
 )
 from omnigraph.failpoints import armed
-from omnigraph.graph.leases import Lease, LeaseLost, Leases, branch_scope
-from omnigraph.graph.pause import Pauses
-from omnigraph.graph.process_identity import ProcessIdentity, this_process
+from omnigraph.graph.manifest.pauses import Pauses
+from omnigraph.graph.recovery.leases import Lease, LeaseLost, Leases, branch_scope
+from omnigraph.graph.recovery.process_identity import ProcessIdentity, this_process
 from omnigraph.ids import BranchId, UlidSource
 from omnigraph.storage.calls import StoreCall
 

@@ -17,9 +17,9 @@ from tests.unit.graph.graphs import (
 )
 
 from omnigraph.errors import BranchNotFound, GraphNotFound, ManifestCorrupt
-from omnigraph.graph import line as lines
-from omnigraph.graph.line import ManifestLine, read_line
-from omnigraph.graph.rows import (
+from omnigraph.graph.manifest import manifest_line as lines
+from omnigraph.graph.manifest.manifest_line import ManifestLine, read_line
+from omnigraph.graph.manifest.rows import (
     BranchRow,
     CommitRow,
     HeadRow,
@@ -182,7 +182,7 @@ def test_the_head_of_a_long_line_is_the_same_read_alone(
         ),
     ]
     whole = line_of(graphs, [*history, *map(commit, range(9)), commit(8, copied=True)], head=8)
-    monkeypatch.setattr("omnigraph.graph.line.READ_WHOLE_UP_TO_ROWS", 0)
+    monkeypatch.setattr("omnigraph.graph.manifest.manifest_line.READ_WHOLE_UP_TO_ROWS", 0)
     line = read_line(graphs.storage().manifest, whole.handle)
     assert line.tip == whole.tip
     assert line.pins == {AGAIN: pin(AGAIN, 5), OTHER: pin(OTHER, 1, key="node:B")}
@@ -199,7 +199,7 @@ def test_a_long_line_is_read_by_its_head_first(
     graph.branches.create("rev")
     delete(graph, "a")
     whole = graphs.read_only().snapshot()
-    monkeypatch.setattr("omnigraph.graph.line.READ_WHOLE_UP_TO_ROWS", 0)
+    monkeypatch.setattr("omnigraph.graph.manifest.manifest_line.READ_WHOLE_UP_TO_ROWS", 0)
     watcher = Watcher()
     short = graphs.coordinated(observer=watcher)
     assert state(short.snapshot()) == state(whole)

@@ -9,10 +9,10 @@ import pytest
 from tests.unit.graph.graphs import Opened, Watcher, names, state, upsert
 
 from omnigraph.errors import BranchBusy
-from omnigraph.graph import line_upkeep
-from omnigraph.graph.leases import MAINTENANCE_SCOPE
-from omnigraph.graph.line import read_line
-from omnigraph.graph.line_upkeep import TIERS, VERSIONS_KEPT, WIDTH, rows_to_join
+from omnigraph.graph.lifecycle import line_upkeep
+from omnigraph.graph.lifecycle.line_upkeep import TIERS, VERSIONS_KEPT, WIDTH, rows_to_join
+from omnigraph.graph.manifest.manifest_line import read_line
+from omnigraph.graph.recovery.leases import MAINTENANCE_SCOPE
 from omnigraph.ids import MAIN_BRANCH_ID, BranchId
 from omnigraph.storage.files import version_name
 from omnigraph.storage.version_files import cleaned_upto

@@ -9,10 +9,11 @@ import pytest
 
 from omnigraph.clock import ManualClock
 from omnigraph.errors import ExternalBlobDenied, InvalidArgument, ResourceLimit
-from omnigraph.graph import line_columns, load_rows
-from omnigraph.graph.blob_values import BlobBudget
-from omnigraph.graph.load_rows import LoadRows, RowReading
-from omnigraph.graph.tables import key_of
+from omnigraph.graph.blobs.blob_values import BlobBudget
+from omnigraph.graph.load import rows as load_rows
+from omnigraph.graph.load.rows import LoadRows, RowReading
+from omnigraph.graph.manifest.table_refs import key_of
+from omnigraph.graph.ndjson import reader
 from omnigraph.graph.validation import Code, FittedRows, check_rows, gather
 from omnigraph.ids import seeded_ids
 from omnigraph.lang import accept_schema, compile_schema
@@ -103,7 +104,7 @@ def test_every_line_has_its_number_over_many_slices(monkeypatch: pytest.MonkeyPa
                 records.append(node("Person", name=f"p{at:02}", id="other"))
     wanted = faults(load(records))
     for size_bytes in (0, 1, 100, 400):
-        monkeypatch.setattr(line_columns, "_PIECE_BYTES", size_bytes)
+        monkeypatch.setattr(reader, "_PIECE_BYTES", size_bytes)
         rows = load(records)
         assert faults(rows) == wanted
         people = table(rows, "node:Person")
@@ -120,8 +121,8 @@ def test_ids_that_contradict_their_keys_are_reported_by_line_and_counted_beyond_
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     records = [node("Person", name=f"k{9_999 - at}", id="wrong") for at in range(2_500)]
-    for size_bytes in (line_columns._PIECE_BYTES, 40_000):
-        monkeypatch.setattr(line_columns, "_PIECE_BYTES", size_bytes)
+    for size_bytes in (reader._PIECE_BYTES, 40_000):
+        monkeypatch.setattr(reader, "_PIECE_BYTES", size_bytes)
         found = table(load(records), "node:Person").findings
         assert found.counts == {Code.ID_MISMATCH: 2_500}
         assert [each.subject.input_line for each in found.violations] == list(range(1, 1_001))
@@ -130,7 +131,7 @@ def test_ids_that_contradict_their_keys_are_reported_by_line_and_counted_beyond_
 def test_bad_cells_are_reported_by_id_and_counted_beyond_a_thousand(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(line_columns, "_PIECE_BYTES", 30_000)
+    monkeypatch.setattr(reader, "_PIECE_BYTES", 30_000)
     records = [node("Person", name=f"k{9_999 - at}", age="x") for at in range(2_500)]
     found = gather([table(load(records), "node:Person").findings])
     assert found.counts == {Code.TYPE_ERROR: 2_500}
@@ -232,7 +233,7 @@ def test_ends_in_an_old_spelling_follow_it_wherever_they_stand() -> None:
 def test_a_spelling_is_followed_for_its_own_type_only_and_over_slices(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(line_columns, "_PIECE_BYTES", 0)
+    monkeypatch.setattr(reader, "_PIECE_BYTES", 0)
     rows = load(
         [
             edge("Link", "2024-01-01", "2024-01-01", id="1"),
@@ -326,7 +327,7 @@ def test_blobs_in_the_form_of_a_table_are_no_way_around_that() -> None:
 
 def test_rows_of_a_type_have_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(load_rows, "MAX_LOAD_ARROW_BYTES", 2_000)
-    monkeypatch.setattr(line_columns, "_PIECE_BYTES", 100)
+    monkeypatch.setattr(reader, "_PIECE_BYTES", 100)
     small = [node("Person", name="a" * 300), edge("Link", "a" * 300, "a" * 300)] * 2
     assert load(small).read == 4
     with pytest.raises(ResourceLimit) as caught:

@@ -7,8 +7,8 @@ from tests.unit.graph.graphs import Killed, Opened, Watcher, merge_raw, names, s
 
 from omnigraph import Graph
 from omnigraph.errors import OmnigraphError, StorageVersionTooOld
-from omnigraph.graph.migrations import Migration, migrate_on_open, oldest_migratable
-from omnigraph.graph.stamp import VERSION_KEY
+from omnigraph.graph.manifest.migrations import Migration, migrate_on_open, oldest_migratable
+from omnigraph.graph.manifest.stamp import VERSION_KEY
 from omnigraph.ids import MAIN_BRANCH_ID, BranchId
 from omnigraph.storage.calls import StoreCall
 from omnigraph.storage.graph_storage import GraphStorage

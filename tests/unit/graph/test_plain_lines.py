@@ -3,9 +3,9 @@
 import msgspec
 import pytest
 
-from omnigraph.graph import line_columns
-from omnigraph.graph.line_columns import LineColumnReader, TypeColumns
-from omnigraph.graph.plain_lines import PlainLines
+from omnigraph.graph.ndjson import reader as line_columns
+from omnigraph.graph.ndjson.bulk_reader import PlainLines
+from omnigraph.graph.ndjson.reader import LineColumnReader, TypeColumns
 from omnigraph.graph.validation import Code
 from omnigraph.lang import compile_schema
 from omnigraph.lang.catalog import EdgeType

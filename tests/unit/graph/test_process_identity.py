@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from omnigraph.graph import process_identity
-from omnigraph.graph.process_identity import ProcessIdentity, this_process
+from omnigraph.graph.recovery import process_identity
+from omnigraph.graph.recovery.process_identity import ProcessIdentity, this_process
 
 
 def test_a_process_knows_that_it_lives() -> None:

@@ -18,15 +18,21 @@ from omnigraph.errors import (
     StorageUnavailable,
 )
 from omnigraph.failpoints import Action, armed
-from omnigraph.graph.intent import Intent, NamedTable, ParentRule, PlannedPin, PlannedSchema
-from omnigraph.graph.line_upkeep import WIDTH
-from omnigraph.graph.publisher import (
+from omnigraph.graph.lifecycle.line_upkeep import WIDTH
+from omnigraph.graph.manifest.intent import (
+    Intent,
+    NamedTable,
+    ParentRule,
+    PlannedPin,
+    PlannedSchema,
+)
+from omnigraph.graph.manifest.publisher import (
     PUBLISHER_RETRY_BUDGET,
     AlreadyPublished,
     PublishContention,
     Published,
 )
-from omnigraph.graph.rows import RecoveryRow
+from omnigraph.graph.manifest.rows import RecoveryRow
 from omnigraph.ids import MAIN_BRANCH_ID, OperationId, UlidSource, new_commit_id, new_operation_id
 from omnigraph.storage.signals import StorageSignal
 

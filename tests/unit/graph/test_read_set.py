@@ -11,7 +11,7 @@ from tests.unit.graph.graphs import Opened, committed
 from omnigraph import Graph
 from omnigraph.errors import ConstraintViolation, OmnigraphError, ReadSetChanged
 from omnigraph.failpoints import armed
-from omnigraph.graph.read_set import is_claimed
+from omnigraph.graph.commit.read_set import is_claimed
 
 SCHEMA = """
 node Person { name: String @key  age: I32?  email: String? @unique  town: String?  street: String?

@@ -6,8 +6,8 @@ import pytest
 from tests.unit.graph.graphs import Opened, merge_raw
 
 from omnigraph.errors import ManifestCorrupt
-from omnigraph.graph.line import read_line
-from omnigraph.graph.rows import (
+from omnigraph.graph.manifest.manifest_line import read_line
+from omnigraph.graph.manifest.rows import (
     BranchRow,
     BranchState,
     CommitRow,

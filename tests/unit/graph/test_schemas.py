@@ -6,8 +6,8 @@ import pytest
 from tests.unit.graph.graphs import SCHEMA, Opened, names, upsert
 
 from omnigraph.errors import CommitNotFound, ManifestCorrupt
-from omnigraph.graph.schemas import Schemas
-from omnigraph.graph.tables import ref_of
+from omnigraph.graph.manifest.schemas import Schemas
+from omnigraph.graph.manifest.table_refs import ref_of
 from omnigraph.lang import accept_schema, compile_schema
 
 

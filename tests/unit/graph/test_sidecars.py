@@ -30,9 +30,9 @@ from omnigraph.errors import (
     StorageVersionTooNew,
 )
 from omnigraph.failpoints import armed
-from omnigraph.graph.intent import SidecarKind
-from omnigraph.graph.rows import CommitRow
-from omnigraph.graph.write_txn import PreparedWrite, WriteRequest, WriteTxn
+from omnigraph.graph.commit.txn import PreparedWrite, WriteRequest, WriteTxn
+from omnigraph.graph.manifest.intent import SidecarKind
+from omnigraph.graph.manifest.rows import CommitRow
 from omnigraph.ids import MAIN_BRANCH, MAIN_BRANCH_ID
 
 PUBLISH_MISSING = "mutation.post_phase_b_pre_manifest_commit"
@@ -221,7 +221,7 @@ def test_a_sidecar_of_an_older_release_is_settled_by_the_next_open(
 def test_an_old_sidecar_that_an_open_left_is_settled_by_the_next_write(
     graphs: Opened, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("omnigraph.graph.coordinator._OPEN_WAIT_MS", 0)
+    monkeypatch.setattr("omnigraph.graph.lifecycle.coordinator._OPEN_WAIT_MS", 0)
     graph = graphs.init()
     upsert(graph, "a")
     over = once(lambda: lose_lease(graphs.root, released=False))

@@ -26,8 +26,8 @@ from omnigraph.errors import (
     QueryInvalid,
     SnapshotReclaimed,
 )
-from omnigraph.graph.commit_graph import Commit
-from omnigraph.graph.rows import TombstoneRow
+from omnigraph.graph.history.commit_graph import Commit
+from omnigraph.graph.manifest.rows import TombstoneRow
 from omnigraph.ids import MAIN_BRANCH_ID
 
 

@@ -9,9 +9,9 @@ from omnigraph.errors import (
     StorageVersionTooNew,
     StorageVersionTooOld,
 )
-from omnigraph.graph.coordinator import OpenMode
-from omnigraph.graph.migrations import Migration
-from omnigraph.graph.stamp import (
+from omnigraph.graph.lifecycle.coordinator import OpenMode
+from omnigraph.graph.manifest.migrations import Migration
+from omnigraph.graph.manifest.stamp import (
     INTERNAL_MANIFEST_SCHEMA_VERSION,
     VERSION_KEY,
     Stamp,

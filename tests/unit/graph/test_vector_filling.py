@@ -9,7 +9,7 @@ import pytest
 
 from omnigraph.embedding import MockEmbedder, Purpose, checked
 from omnigraph.errors import EmbeddingModelMismatch
-from omnigraph.graph.vector_filling import VectorFiller
+from omnigraph.graph.load.vector_filling import VectorFiller
 from omnigraph.lang import compile_schema
 
 if TYPE_CHECKING:

@@ -39,11 +39,11 @@ from omnigraph.errors import (
     SnapshotReclaimed,
 )
 from omnigraph.failpoints import armed
-from omnigraph.graph.commit_graph import Commit
-from omnigraph.graph.intent import ParentRule, SidecarKind
-from omnigraph.graph.read_set import AllRows
-from omnigraph.graph.rows import CommitRow
-from omnigraph.graph.write_txn import PreparedWrite, WriteRequest, WriteTxn
+from omnigraph.graph.commit.read_set import AllRows
+from omnigraph.graph.commit.txn import PreparedWrite, WriteRequest, WriteTxn
+from omnigraph.graph.history.commit_graph import Commit
+from omnigraph.graph.manifest.intent import ParentRule, SidecarKind
+from omnigraph.graph.manifest.rows import CommitRow
 from omnigraph.graph.writer import Writer
 from omnigraph.ids import MAIN_BRANCH, MAIN_BRANCH_ID
 
@@ -575,7 +575,7 @@ def test_a_unique_value_that_was_taken_meanwhile_is_refused(
 def test_a_write_that_always_loses_gives_up_with_the_conflict(
     graphs: Opened, graph: Graph, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("omnigraph.graph.commit_protocol.MAX_REPREPARE_ATTEMPTS", 3)
+    monkeypatch.setattr("omnigraph.graph.commit.protocol.MAX_REPREPARE_ATTEMPTS", 3)
     other = graphs.open()
     turns: list[int] = []
     inside: list[int] = []
@@ -673,7 +673,7 @@ def test_a_write_may_not_touch_too_many_tables(
     graphs: Opened, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     graph = graphs.init()
-    monkeypatch.setattr("omnigraph.graph.commit_protocol.MAX_OPERATION_TABLES", 1)
+    monkeypatch.setattr("omnigraph.graph.commit.protocol.MAX_OPERATION_TABLES", 1)
     with graph.write() as writer:
         writer.append("Person", people("a"))
         writer.append("Doc", rows({"title": "t"}))
@@ -720,7 +720,7 @@ def test_a_write_that_describes_itself_too_long_is_refused_before_any_effect(
     graphs: Opened, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     graph = graphs.init()
-    monkeypatch.setattr("omnigraph.graph.sidecars.MAX_SIDECAR_BYTES", 100)
+    monkeypatch.setattr("omnigraph.graph.recovery.sidecars.MAX_SIDECAR_BYTES", 100)
     before = table_files(graphs.root)
     with pytest.raises(ResourceLimit) as caught:
         upsert(graph, "a")
@@ -733,7 +733,7 @@ def test_more_transactions_of_a_table_than_planned_for_are_refused(
     graphs: Opened, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     graph = graphs.init()
-    monkeypatch.setattr("omnigraph.graph.commit_protocol.MAX_LINKS_PER_TABLE", 0)
+    monkeypatch.setattr("omnigraph.graph.commit.protocol.MAX_LINKS_PER_TABLE", 0)
     with pytest.raises(InternalError, match="node:Person"):
         upsert(graph, "a")
     assert names(graph) == []

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from omnigraph.errors import InvalidArgument, SettingInvalid
-from omnigraph.graph.job_report import LoadMode
-from omnigraph.graph.reject_options import ErrorAction
+from omnigraph.graph.jobs.report import LoadMode
+from omnigraph.graph.load.reject_options import ErrorAction
 from omnigraph.pipeline.config import parse_pipeline, read_pipeline
 from omnigraph.pipeline.config_values import (
     holds_url_secret,

@@ -21,7 +21,7 @@ from pyspark.sql.datasource import (
 
 from omnigraph import Graph
 from omnigraph.errors import InvalidArgument, SettingInvalid
-from omnigraph.graph.job_report import LoadMode
+from omnigraph.graph.jobs.report import LoadMode
 from omnigraph.lang import compile_schema
 from omnigraph.pipeline.datasource import OmnigraphDataSource, PushingReader
 from omnigraph.pipeline.datasource_errors import DataSourceFailed

@@ -19,8 +19,8 @@ from omnigraph import Graph
 from omnigraph.embedding import MockEmbedder, Purpose
 from omnigraph.errors import BlobNotFound, InternalError, ReadSetChanged
 from omnigraph.failpoints import Action, FailpointHit, armed
-from omnigraph.graph.intent import SidecarKind
-from omnigraph.graph.write_txn import PreparedWrite, WriteRequest
+from omnigraph.graph.commit.txn import PreparedWrite, WriteRequest
+from omnigraph.graph.manifest.intent import SidecarKind
 from omnigraph.ids import MAIN_BRANCH, BranchName
 from omnigraph.pipeline import embed_fill
 from omnigraph.pipeline.embed import EmbedJob, EmbedOptions
@@ -35,9 +35,9 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from omnigraph.graph.job_report import JobReport
-    from omnigraph.graph.stage_progress import StageProgress
-    from omnigraph.graph.write_txn import WriteTxn
+    from omnigraph.graph.commit.txn import WriteTxn
+    from omnigraph.graph.jobs.report import JobReport
+    from omnigraph.graph.jobs.stage_progress import StageProgress
 
 SCHEMA = """
 node Doc {

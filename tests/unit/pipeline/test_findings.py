@@ -11,11 +11,11 @@ import pytest
 
 from omnigraph import Graph
 from omnigraph.errors import InternalError, KeyConflict, LoadRejected, SettingInvalid
-from omnigraph.graph.external_blobs import DENY_ALL
-from omnigraph.graph.job_report import JobReport, LoadMode
-from omnigraph.graph.load_options import LoadOptions
-from omnigraph.graph.reject_options import parse_reject_options
-from omnigraph.graph.snapshot import open_snapshot
+from omnigraph.graph.blobs.addresses import DENY_ALL
+from omnigraph.graph.history.snapshot import open_snapshot
+from omnigraph.graph.jobs.report import JobReport, LoadMode
+from omnigraph.graph.load.options import LoadOptions
+from omnigraph.graph.load.reject_options import parse_reject_options
 from omnigraph.graph.validation import (
     Code,
     EntityKind,

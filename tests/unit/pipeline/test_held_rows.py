@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from omnigraph import Graph
-from omnigraph.graph.external_blobs import DENY_ALL
-from omnigraph.graph.job_report import LoadMode
-from omnigraph.graph.load_options import LoadOptions
-from omnigraph.graph.snapshot import open_snapshot
+from omnigraph.graph.blobs.addresses import DENY_ALL
+from omnigraph.graph.history.snapshot import open_snapshot
+from omnigraph.graph.jobs.report import LoadMode
+from omnigraph.graph.load.options import LoadOptions
 from omnigraph.ids import MAIN_BRANCH
 from omnigraph.pipeline.load_job import SparkLoad
 from omnigraph.pipeline.source_request import SourceRequest, plan_source

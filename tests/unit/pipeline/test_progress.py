@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from omnigraph.errors import Cancelled, PipelineTaskError, SparkUnavailable
-from omnigraph.graph.stage_progress import StageProgress
+from omnigraph.graph.jobs.stage_progress import StageProgress
 from omnigraph.pipeline.progress import SparkStage, StageRunner, count_tasks
 from omnigraph.pipeline.session import PipelineSession
 from omnigraph.pipeline.spark_errors import translate_spark_error

@@ -9,7 +9,7 @@ import pytest
 
 from omnigraph import Graph
 from omnigraph.errors import InvalidArgument, SettingInvalid, SparkNotInstalled, SparkUnavailable
-from omnigraph.graph.external_blobs import DENY_ALL
+from omnigraph.graph.blobs.addresses import DENY_ALL
 from omnigraph.pipeline import class_archive
 from omnigraph.pipeline.java_runtime import JavaRuntime, find_java
 from omnigraph.pipeline.pipeline import Pipeline

@@ -23,13 +23,13 @@ from omnigraph.errors import (
     PreconditionFailed,
 )
 from omnigraph.failpoints import armed
-from omnigraph.graph.job_pins import PINS
+from omnigraph.graph.jobs.pins import PINS
 from omnigraph.settings import load_settings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from omnigraph.graph.job_report import JobReport
+    from omnigraph.graph.jobs.report import JobReport
     from omnigraph.pipeline.pipeline import Pipeline
     from omnigraph.pipeline.session import PipelineSession
 

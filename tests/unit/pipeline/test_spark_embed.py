@@ -41,9 +41,9 @@ from omnigraph.errors import (  # noqa: E402
     PipelineTaskError,
     ReadOnlyGraph,
 )
-from omnigraph.graph.external_blobs import DENY_ALL  # noqa: E402
-from omnigraph.graph.job_pins import PINS, JobPin  # noqa: E402
-from omnigraph.graph.snapshot import open_snapshot  # noqa: E402
+from omnigraph.graph.blobs.addresses import DENY_ALL  # noqa: E402
+from omnigraph.graph.history.snapshot import open_snapshot  # noqa: E402
+from omnigraph.graph.jobs.pins import PINS, JobPin  # noqa: E402
 from omnigraph.ids import MAIN_BRANCH  # noqa: E402
 from omnigraph.pipeline.embed_files import FileJob, embed_file  # noqa: E402
 from omnigraph.pipeline.embed_fill import fill  # noqa: E402
@@ -57,8 +57,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from omnigraph.embedding import Embedder
-    from omnigraph.graph.job_report import JobReport
-    from omnigraph.graph.stage_progress import StageProgress
+    from omnigraph.graph.jobs.report import JobReport
+    from omnigraph.graph.jobs.stage_progress import StageProgress
     from omnigraph.pipeline.session import PipelineSession
 
 pytestmark = [

@@ -37,8 +37,8 @@ from omnigraph.settings import Settings
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from omnigraph.graph.job_report import JobReport
-    from omnigraph.graph.stage_progress import StageProgress
+    from omnigraph.graph.jobs.report import JobReport
+    from omnigraph.graph.jobs.stage_progress import StageProgress
     from omnigraph.pipeline.export_tasks import WriteTask
     from omnigraph.pipeline.session import PipelineSession
 

@@ -11,10 +11,10 @@ import pytest
 
 from omnigraph import Graph
 from omnigraph.errors import LoadRejected
-from omnigraph.graph.external_blobs import DENY_ALL
-from omnigraph.graph.job_report import JobReport, LoadMode
-from omnigraph.graph.load_options import LoadOptions
-from omnigraph.graph.snapshot import open_snapshot
+from omnigraph.graph.blobs.addresses import DENY_ALL
+from omnigraph.graph.history.snapshot import open_snapshot
+from omnigraph.graph.jobs.report import JobReport, LoadMode
+from omnigraph.graph.load.options import LoadOptions
 from omnigraph.ids import MAIN_BRANCH
 from omnigraph.pipeline import checks, part_findings
 from omnigraph.pipeline.load_job import SparkLoad

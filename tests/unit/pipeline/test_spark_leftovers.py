@@ -27,12 +27,12 @@ from omnigraph.errors import (
     SourceError,
 )
 from omnigraph.failpoints import Action, FailpointHit, armed
-from omnigraph.graph.external_blobs import DENY_ALL
-from omnigraph.graph.intent import PlannedSchema, SidecarKind
-from omnigraph.graph.job_pins import PINS, pin_for_job
-from omnigraph.graph.job_report import LoadMode
-from omnigraph.graph.load_options import LoadOptions
-from omnigraph.graph.write_txn import PreparedWrite, WriteRequest
+from omnigraph.graph.blobs.addresses import DENY_ALL
+from omnigraph.graph.commit.txn import PreparedWrite, WriteRequest
+from omnigraph.graph.jobs.pins import PINS, pin_for_job
+from omnigraph.graph.jobs.report import LoadMode
+from omnigraph.graph.load.options import LoadOptions
+from omnigraph.graph.manifest.intent import PlannedSchema, SidecarKind
 from omnigraph.ids import MAIN_BRANCH, new_operation_id
 from omnigraph.lang import accept_schema, compile_schema
 from omnigraph.pipeline import load_leftovers, resume
@@ -45,7 +45,7 @@ from omnigraph.settings import MergeStrategy, Settings
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from omnigraph.graph.job_report import JobReport
+    from omnigraph.graph.jobs.report import JobReport
     from omnigraph.pipeline.session import PipelineSession
 
 HERE = pytest.param("here")

@@ -25,9 +25,9 @@ from omnigraph.errors import (
     SourceError,
 )
 from omnigraph.failpoints import armed
-from omnigraph.graph.external_blobs import DENY_ALL
-from omnigraph.graph.job_report import JobReport, LoadMode
-from omnigraph.graph.load_options import LoadOptions
+from omnigraph.graph.blobs.addresses import DENY_ALL
+from omnigraph.graph.jobs.report import JobReport, LoadMode
+from omnigraph.graph.load.options import LoadOptions
 from omnigraph.ids import BranchName
 from omnigraph.pipeline.load_input import LoadInput
 from omnigraph.pipeline.load_job import SparkLoad

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from omnigraph.graph.job_report import JobReport
+    from omnigraph.graph.jobs.report import JobReport
     from omnigraph.pipeline.session import PipelineSession
     from omnigraph.pipeline.tasks import TaskResult
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from omnigraph.graph.stage_progress import StageProgress
+    from omnigraph.graph.jobs.stage_progress import StageProgress
     from omnigraph.pipeline.pipeline import Pipeline
     from omnigraph.pipeline.session import PipelineSession
 

@@ -16,10 +16,10 @@ from tests.quarantine_inputs import SCHEMA, SEED, edge, person, random_input, se
 from omnigraph import Graph
 from omnigraph.errors import InputChanged, OmnigraphError
 from omnigraph.failpoints import armed
-from omnigraph.graph.external_blobs import DENY_ALL
-from omnigraph.graph.job_report import JobReport, LoadMode
-from omnigraph.graph.load_options import LoadOptions
-from omnigraph.graph.reject_options import parse_reject_options
+from omnigraph.graph.blobs.addresses import DENY_ALL
+from omnigraph.graph.jobs.report import JobReport, LoadMode
+from omnigraph.graph.load.options import LoadOptions
+from omnigraph.graph.load.reject_options import parse_reject_options
 from omnigraph.ids import BranchName
 from omnigraph.pipeline.load_job import SparkLoad
 from omnigraph.pipeline.source_request import SourceRequest, plan_source

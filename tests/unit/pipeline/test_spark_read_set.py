@@ -15,9 +15,9 @@ import pytest
 from omnigraph import Graph
 from omnigraph.errors import KeyConflict, LoadRejected, OmnigraphError, ReadSetChanged
 from omnigraph.failpoints import armed
-from omnigraph.graph.external_blobs import DENY_ALL
-from omnigraph.graph.job_report import LoadMode
-from omnigraph.graph.load_options import LoadOptions
+from omnigraph.graph.blobs.addresses import DENY_ALL
+from omnigraph.graph.jobs.report import LoadMode
+from omnigraph.graph.load.options import LoadOptions
 from omnigraph.ids import BranchName
 from omnigraph.pipeline.load_job import SparkLoad
 from omnigraph.pipeline.source_request import SourceRequest, plan_source

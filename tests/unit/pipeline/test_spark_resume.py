@@ -13,10 +13,10 @@ import pytest
 from omnigraph import Graph
 from omnigraph.errors import IdempotencyKeyReused, InvalidArgument
 from omnigraph.failpoints import armed
-from omnigraph.graph.external_blobs import DENY_ALL
-from omnigraph.graph.job_pins import PINS
-from omnigraph.graph.job_report import LoadMode
-from omnigraph.graph.load_options import LoadOptions
+from omnigraph.graph.blobs.addresses import DENY_ALL
+from omnigraph.graph.jobs.pins import PINS
+from omnigraph.graph.jobs.report import LoadMode
+from omnigraph.graph.load.options import LoadOptions
 from omnigraph.ids import MAIN_BRANCH
 from omnigraph.pipeline import resume
 from omnigraph.pipeline.load_job import SparkLoad
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from omnigraph.graph.job_report import JobReport
+    from omnigraph.graph.jobs.report import JobReport
     from omnigraph.pipeline.session import PipelineSession
 
 pytestmark = [

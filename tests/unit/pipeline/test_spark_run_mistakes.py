@@ -11,7 +11,7 @@ import pytest
 
 from omnigraph import Graph
 from omnigraph.errors import InputChanged, InvalidArgument, SourceError
-from omnigraph.graph.external_blobs import DENY_ALL
+from omnigraph.graph.blobs.addresses import DENY_ALL
 from omnigraph.pipeline.config import read_pipeline
 from omnigraph.pipeline.pipeline_spec import with_paths_from
 from omnigraph.pipeline.run_job import PipelineRun, RunOptions

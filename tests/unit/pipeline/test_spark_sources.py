@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
-    from omnigraph.graph.stage_progress import StageProgress
+    from omnigraph.graph.jobs.stage_progress import StageProgress
     from omnigraph.pipeline.intake import IntakePlan
     from omnigraph.pipeline.pipeline import Pipeline
 
@@ -761,9 +761,9 @@ def _told_places(error: LoadRejected) -> list[tuple[str, int]]:
 def _load(
     graph: Graph, session: PipelineSession, spec: SourceSpec, targets: list[TargetSpec]
 ) -> Any:  # noqa: ANN401 - the report
-    from omnigraph.graph.external_blobs import DENY_ALL
-    from omnigraph.graph.job_report import LoadMode
-    from omnigraph.graph.load_options import LoadOptions
+    from omnigraph.graph.blobs.addresses import DENY_ALL
+    from omnigraph.graph.jobs.report import LoadMode
+    from omnigraph.graph.load.options import LoadOptions
     from omnigraph.ids import BranchName
 
     settings = Settings()

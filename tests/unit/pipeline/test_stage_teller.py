@@ -2,7 +2,7 @@
 
 import pyarrow as pa
 
-from omnigraph.graph.stage_progress import StageProgress
+from omnigraph.graph.jobs.stage_progress import StageProgress
 from omnigraph.pipeline.stage_teller import Amount, StageTeller
 from omnigraph.pipeline.task_lanes import LocalLane
 from omnigraph.pipeline.tasks import run_tasks

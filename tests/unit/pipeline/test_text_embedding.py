@@ -33,8 +33,8 @@ from omnigraph.errors import (  # noqa: E402
     EmbeddingUnavailable,
     InternalError,
 )
-from omnigraph.graph.stage_times import StageTimes  # noqa: E402
-from omnigraph.graph.vector_filling import VectorFiller  # noqa: E402
+from omnigraph.graph.jobs.stage_times import StageTimes  # noqa: E402
+from omnigraph.graph.load.vector_filling import VectorFiller  # noqa: E402
 from omnigraph.ids import UlidSource  # noqa: E402
 from omnigraph.lang import compile_schema  # noqa: E402
 from omnigraph.pipeline.arrow_batches import to_ipc  # noqa: E402

@@ -21,11 +21,11 @@ from omnigraph import Graph
 from omnigraph.clock import SystemClock
 from omnigraph.errors import InternalError
 from omnigraph.failpoints import Action, FailpointHit, armed
-from omnigraph.graph.commit_protocol import Stale
-from omnigraph.graph.external_blobs import DENY_ALL
-from omnigraph.graph.job_report import LoadMode
-from omnigraph.graph.load_options import LoadOptions
-from omnigraph.graph.stage_times import StageTimes
+from omnigraph.graph.blobs.addresses import DENY_ALL
+from omnigraph.graph.commit.protocol import Stale
+from omnigraph.graph.jobs.report import LoadMode
+from omnigraph.graph.jobs.stage_times import StageTimes
+from omnigraph.graph.load.options import LoadOptions
 from omnigraph.ids import BranchName, new_operation_id, seeded_ids
 from omnigraph.pipeline import distributed_upsert
 from omnigraph.pipeline.distributed_upsert import OFFSETS_BYTES, DistributedUpsert, merge_parts
@@ -45,7 +45,7 @@ from omnigraph.storage.sizes import FragmentInfo
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from omnigraph.graph.job_report import JobReport
+    from omnigraph.graph.jobs.report import JobReport
     from omnigraph.pipeline.session import PipelineSession
     from omnigraph.pipeline.upsert_tasks import MergePart, MergePlan, PartResult
     from omnigraph.storage.handles import StagedWrite, TableHandle

@@ -12,7 +12,7 @@ from tests.unit.storage.workbench import Recorder
 from omnigraph.api import Graph
 from omnigraph.clock import SystemClock
 from omnigraph.errors import StorageUnavailable
-from omnigraph.graph.coordinator import GraphCoordinator
+from omnigraph.graph.lifecycle.coordinator import GraphCoordinator
 from omnigraph.ids import UlidSource
 from omnigraph.settings import Durability, load_settings
 from omnigraph.storage.calls import StoreCalls

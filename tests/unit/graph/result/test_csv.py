@@ -19,7 +19,7 @@ from tests.unit.graph.result.results import (
     vector,
 )
 
-from omnigraph.graph.result import QueryResult
+from omnigraph.graph.results.query_result import QueryResult
 from omnigraph.lang.types import PropType, Scalar
 
 

@@ -20,7 +20,7 @@ from tests.unit.graph.result.results import (
     vector,
 )
 
-from omnigraph.graph.result import QueryResult, QueryTarget
+from omnigraph.graph.results.query_result import QueryResult, QueryTarget
 from omnigraph.lang.types import PropType, Scalar
 from omnigraph.lang.values import parse_date, parse_datetime
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.property.profiles import quick
 
-from omnigraph.graph.terminal_text import cell_width, cut, harmless, padded, wrapped
+from omnigraph.graph.results.terminal_text import cell_width, cut, harmless, padded, wrapped
 
 ANY_TEXT = st.text(max_size=20)
 HARMLESS = ANY_TEXT.map(harmless)

@@ -15,8 +15,8 @@ from tests.unit.graph.result.results import (
 )
 
 from omnigraph.errors import InvalidArgument
-from omnigraph.graph.result import QueryResult, QueryTarget
-from omnigraph.graph.terminal_text import cell_width
+from omnigraph.graph.results.query_result import QueryResult, QueryTarget
+from omnigraph.graph.results.terminal_text import cell_width
 from omnigraph.lang.types import Scalar
 
 PEOPLE = result_of({"p.name": (TEXT, ["Ada", "Bob"]), "p.age": (NUMBER, [36, None])})

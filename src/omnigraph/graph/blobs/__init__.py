@@ -1,0 +1,1 @@
+"""Blobs: reading them, checking what a write gives, and addresses outside the graph."""

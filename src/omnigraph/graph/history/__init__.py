@@ -1,0 +1,1 @@
+"""What a reader sees: snapshots, branches, commits, recoveries, runs of pipelines."""

@@ -1,0 +1,250 @@
+"""The history of a branch: which commits its head reaches, in which order, and by what cursor."""
+
+from __future__ import annotations
+
+import heapq
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final
+
+from omnigraph.errors import InvalidArgument
+from omnigraph.graph.manifest.manifest_line import COMMITS_PER_READ
+from omnigraph.graph.manifest.rows import job_of
+from omnigraph.graph.recovery.recovery import RECOVERY_ACTOR, Outcome
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from omnigraph.graph.manifest.manifest_line import ManifestLine
+    from omnigraph.graph.manifest.rows import CommitRow
+
+_FIRST_READ: Final = 64
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Commit:
+    """One commit of the graph, as callers see it."""
+
+    graph_commit_id: str
+    graph_branch: str
+    graph_manifest_version: int
+    parent_commit_id: str | None
+    merged_parent_commit_id: str | None
+    actor_id: str | None
+    created_at: int
+    """Microseconds since the epoch."""
+
+    kind: str
+    operation_id: str
+    schema_hash: str
+    stats: dict[str, Any]
+    recovered: bool = False
+    """A recovery published it for its writer."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON form."""
+        return {name: getattr(self, name) for name in self.__slots__}
+
+
+def commit_of(row: CommitRow, *, recovered: bool = False) -> Commit:
+    """A row of the manifest as callers see it."""
+    return Commit(
+        graph_commit_id=row.commit_id,
+        graph_branch=row.authored_branch,
+        graph_manifest_version=row.seq,
+        parent_commit_id=row.parent,
+        merged_parent_commit_id=row.merged_parent,
+        actor_id=row.actor_id,
+        created_at=row.authored_at,
+        kind=row.kind,
+        operation_id=row.operation_id,
+        schema_hash=row.schema_hash,
+        stats=dict(row.stats),
+        recovered=recovered,
+    )
+
+
+def commit_on(line: ManifestLine, row: CommitRow) -> Commit:
+    """A commit of a line as callers see it, with what a recovery did for it."""
+    found = line.recovery(row.operation_id)
+    recovered = found is not None and found.recovery_kind == Outcome.ROLLED_FORWARD
+    return commit_of(row, recovered=recovered)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommitFilter:
+    """Which commits to list; what is `None` does not matter."""
+
+    actor: str | None = None
+    kind: str | None = None
+    operation: str | None = None
+
+    def accepts(self, commit: Commit) -> bool:
+        """Whether the commit is wanted."""
+        return (
+            (self.actor is None or commit.actor_id == self.actor or self._by_recovery(commit))
+            and (self.kind is None or commit.kind == self.kind)
+            and (self.operation is None or self.operation in _operations(commit))
+        )
+
+    def _by_recovery(self, commit: Commit) -> bool:
+        return self.actor == RECOVERY_ACTOR and commit.recovered
+
+
+def _operations(commit: Commit) -> tuple[object, ...]:
+    """The operation of a commit, and that of the job which it belongs to, told when it began."""
+    return commit.operation_id, job_of(commit.stats)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommitPage:
+    """Some commits, newest first, and where the next page begins."""
+
+    commits: tuple[Commit, ...]
+    next_cursor: str | None = None
+
+    def __iter__(self) -> Iterator[Commit]:
+        return iter(self.commits)
+
+    def __len__(self) -> int:
+        return len(self.commits)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON form."""
+        body: dict[str, Any] = {"commits": [each.to_dict() for each in self.commits]}
+        return body | ({"next_cursor": self.next_cursor} if self.next_cursor else {})
+
+
+class CommitGraph:
+    """The commits that one version of a line knows, read as far as somebody looks."""
+
+    def __init__(self, line: ManifestLine) -> None:
+        self._line = line
+
+    def walk(self, head: str) -> Iterator[Commit]:
+        """Everything reachable from a commit, children before parents, ties by id descending.
+
+        Down to the newest merge there is one chain, which is read by and by; what a merge joined
+        is sorted, for which all commits of the line are needed.
+        """
+        start = self._line.commit(head)
+        upto = -1 if start is None or start.copied_from is not None else start.seq
+        wanted: str | None = head
+        for row in self._chain(upto):
+            if row.commit_id != wanted or row.merged_parent is not None:
+                break
+            yield commit_of(row, recovered=row.commit_id in self._recovered)
+            wanted = row.parent
+        if wanted is not None:
+            yield from _Reachable(self._line, self._recovered).walk(wanted)
+
+    def _chain(self, upto: int) -> Iterator[CommitRow]:
+        """The line's own commits from a number down, each the parent of the one before."""
+        count = _FIRST_READ
+        while upto >= 0:
+            yield from self._line.commits_between(upto - count, upto)
+            upto -= count
+            count = min(count * 4, COMMITS_PER_READ)
+
+    @cached_property
+    def _recovered(self) -> frozenset[str | None]:
+        return frozenset(
+            row.graph_commit_id
+            for row in self._line.recoveries()
+            if row.recovery_kind == Outcome.ROLLED_FORWARD
+        )
+
+    def page(self, wanted: CommitFilter, *, limit: int, cursor: str | None) -> CommitPage:
+        """Up to `limit` commits after the cursor.
+
+        A cursor holds the head that its first page started from, so commits that land between two
+        pages change nothing.
+
+        Raises:
+            InvalidArgument: the limit is not positive, or the cursor is not one of this line.
+        """
+        if not isinstance(limit, int) or limit < 1:
+            raise InvalidArgument(
+                f"limit must be a number of at least 1, not {limit!r}", argument="limit"
+            )
+        head, after = self._cursor(cursor)
+        walk = self.walk(head)
+        if after is not None and not any(each.graph_commit_id == after for each in walk):
+            raise _bad_cursor(cursor)
+        found: list[Commit] = []
+        for each in walk:
+            if not wanted.accepts(each):
+                continue
+            if len(found) == limit:
+                return CommitPage(
+                    commits=tuple(found), next_cursor=f"{head}.{found[-1].graph_commit_id}"
+                )
+            found.append(each)
+        return CommitPage(commits=tuple(found))
+
+    def _cursor(self, cursor: str | None) -> tuple[str, str | None]:
+        if cursor is None:
+            return self._line.head.commit_id, None
+        head, dot, after = cursor.partition(".")
+        if not dot or not all(self._line.commit(each) for each in (head, after)):
+            raise _bad_cursor(cursor)
+        return head, after
+
+
+class _Reachable:
+    """The commits that are reachable from one, in order, with all commits of the line at hand."""
+
+    def __init__(self, line: ManifestLine, recovered: frozenset[str | None]) -> None:
+        self._rows: dict[str, CommitRow] = {row.commit_id: row for row in line.commits()}
+        self._recovered = recovered
+
+    def walk(self, head: str) -> Iterator[Commit]:
+        """The commits, children before parents, ties by id descending."""
+        if head not in self._rows:
+            return  # A merge copies a bounded number of commits, and this one is older.
+        reachable = self._reachable(head)
+        waiting = dict.fromkeys(reachable, 0)
+        for commit_id in reachable:
+            for parent in self._parents(commit_id):
+                waiting[parent] += 1
+        ready = [_Descending(head)]
+        while ready:
+            row = self._rows[heapq.heappop(ready).text]
+            yield commit_of(row, recovered=row.commit_id in self._recovered)
+            for parent in self._parents(row.commit_id):
+                waiting[parent] -= 1
+                if not waiting[parent]:
+                    heapq.heappush(ready, _Descending(parent))
+
+    def _reachable(self, head: str) -> set[str]:
+        found: set[str] = set()
+        waiting = [head]
+        while waiting:
+            commit_id = waiting.pop()
+            if commit_id not in found:
+                found.add(commit_id)
+                waiting.extend(self._parents(commit_id))
+        return found
+
+    def _parents(self, commit_id: str) -> list[str]:
+        """Parents that the line still knows: a merge copies a bounded number of commits."""
+        row = self._rows[commit_id]
+        return [each for each in (row.parent, row.merged_parent) if each in self._rows]
+
+
+class _Descending:
+    __slots__ = ("text",)
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def __lt__(self, other: _Descending) -> bool:
+        return self.text > other.text
+
+
+def _bad_cursor(cursor: str | None) -> InvalidArgument:
+    return InvalidArgument(
+        f"the cursor or page token {cursor!r} does not belong to the history of this branch; start"
+        " again without one",
+        argument="cursor",
+    )

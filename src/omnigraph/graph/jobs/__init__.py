@@ -1,0 +1,1 @@
+"""What every long job tells: its report, its stages and times, the versions it still reads."""

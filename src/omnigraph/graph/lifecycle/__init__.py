@@ -1,0 +1,1 @@
+"""An open graph: how it is created, opened, kept short and closed."""

@@ -1,0 +1,248 @@
+"""The rules across rows over rows that are held in memory, for `quarantine`; by the validator.
+
+The lines of the rows are their places.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from omnigraph.errors import InternalError
+from omnigraph.graph.arrays import one_array
+from omnigraph.graph.load.load_delta import load_delta
+from omnigraph.graph.load.quarantine import Broken, BrokenRow
+from omnigraph.graph.manifest.table_refs import ref_of
+from omnigraph.graph.validation import Code, Findings, Subject, gather, unique_violation
+from omnigraph.graph.validation.arrays import contained, group_codes, is_given, taken, texts
+from omnigraph.graph.validation.cardinality import cardinality_findings
+from omnigraph.graph.validation.committed import find_edges
+from omnigraph.graph.validation.delta import prepare_write
+from omnigraph.graph.validation.endpoints import endpoint_findings
+from omnigraph.graph.validation.spelling import show_value, stored_value
+from omnigraph.graph.validation.uniqueness import strict_insert_findings, unique_findings
+from omnigraph.lang.catalog import EdgeType, NodeType
+from omnigraph.lang.types import STRING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from omnigraph.graph.jobs.report import LoadMode
+    from omnigraph.graph.manifest.rows import TableRef
+    from omnigraph.graph.validation import CommittedRows, FittedRows, TableDelta, Violation
+    from omnigraph.graph.validation.delta import Write
+    from omnigraph.lang.catalog import Catalog
+
+
+class HeldRelations:
+    """The `RelationRules` of a load whose keys are in memory."""
+
+    def __init__(
+        self,
+        catalog: Catalog,
+        mode: LoadMode,
+        rows: Mapping[TableRef, FittedRows],
+        committed: CommittedRows,
+        *,
+        most: int,
+    ) -> None:
+        self._catalog = catalog
+        self._mode = mode
+        self._rows = {ref: _keys_only(each) for ref, each in rows.items()}
+        self._committed = committed
+        self._limit = most + 1
+
+    def drop(self, places: Mapping[TableRef, Sequence[int]]) -> None:
+        """Forget rows."""
+        for ref, each in places.items():
+            held = self._rows[ref]
+            stays = pa.array(~np.isin(places_of(held), each))
+            self._rows[ref] = replace(
+                held,
+                table=held.table.filter(stays),
+                lines=one_array(held.lines).filter(stays) if held.lines is not None else None,
+            )
+
+    def keys(self) -> Broken:
+        """Check 5, and with every record that breaks it also the one that it meets."""
+        write = self._write()
+        rows: list[BrokenRow] = []
+        for delta in write.deltas:
+            found = [
+                *strict_insert_findings(write, delta, limit=self._limit).violations,
+                *self._unique(write, delta),
+            ]
+            rows += _broken(delta, found)
+        return Broken(rows=rows)
+
+    def endpoints(self) -> Broken:
+        """Check 6."""
+        write = self._write()
+        rows: list[BrokenRow] = []
+        blocking: list[Findings] = []
+        for findings in endpoint_findings(write, limit=self._limit):
+            if not findings.violations:
+                continue
+            if findings.violations[0].subject.row is None:
+                blocking.append(findings)
+                continue
+            delta = write.delta(self._catalog.edge_types[findings.violations[0].type or ""])
+            if delta is not None:
+                rows += _broken(delta, findings.violations)
+        return Broken(rows=rows, blocking=gather(blocking))
+
+    def cardinality(self) -> Broken:
+        """Check 7, by the records that bring edges to a source or take them away."""
+        write = self._write()
+        rows: list[BrokenRow] = []
+        blocking: list[Findings] = []
+        for delta in write.deltas:
+            if not isinstance(delta.item, EdgeType):
+                continue
+            findings = cardinality_findings(write, delta.item, delta, limit=self._limit)
+            if findings.violations:
+                found, unmended = self._of_sources(delta, delta.item, findings.violations)
+                rows += found
+                blocking.append(unmended)
+        return Broken(rows=rows, blocking=gather(blocking))
+
+    def superseded(self) -> dict[TableRef, list[int]]:
+        """Records of an edge id that a later one replaces."""
+        found: dict[TableRef, list[int]] = {}
+        for ref, rows in self._rows.items():
+            delta = load_delta(rows, self._mode)
+            if not delta.repeats_edge_ids or not isinstance(delta.item, EdgeType):
+                continue
+            is_older = np.ones(rows.table.num_rows, np.bool_)
+            is_older[delta.image.at] = False
+            if is_older.any():
+                found[ref] = [int(each) for each in places_of(rows)[is_older]]
+        return found
+
+    def _write(self) -> Write:
+        deltas = [load_delta(rows, self._mode) for rows in self._rows.values()]
+        return prepare_write(self._catalog, deltas, self._committed)
+
+    def _unique(self, write: Write, delta: TableDelta) -> Iterator[Violation]:
+        for findings in unique_findings(write, delta, limit=self._limit):
+            yield from findings.violations
+            # Beyond the limit all is lost already, whoever is to blame.
+            if findings.violations and findings.total < self._limit:
+                yield from _first_holders(delta, findings.violations)
+
+    def _of_sources(
+        self, delta: TableDelta, item: EdgeType, violations: Sequence[Violation]
+    ) -> tuple[list[BrokenRow], Findings]:
+        """The records to blame for sources with too many or too few edges."""
+        by_source = {each.subject.entity_id or "": each for each in violations}
+        table, places = delta.rows.table, places_of(delta.rows)
+        ref = ref_of(item)
+        found: list[BrokenRow] = []
+        blamed: set[str] = set()
+
+        def blame(at: int, source: str) -> None:
+            blamed.add(source)
+            violation = by_source[source]
+            found.append(BrokenRow(table=ref, place=int(places[at]), violation=violation))
+
+        starts = one_array(table["src"])
+        for at in np.flatnonzero(contained(starts, texts(by_source)))[: self._limit]:
+            blame(int(at), starts[int(at)].as_py())
+        for at, source in self._moved(delta, item, by_source):
+            blame(at, source)
+        left = tuple(each for source, each in by_source.items() if source not in blamed)
+        counts = {Code.CARDINALITY_VIOLATION: len(left)} if left else {}
+        return found, Findings(violations=left, counts=counts)
+
+    def _moved(
+        self, delta: TableDelta, item: EdgeType, by_source: Mapping[str, Violation]
+    ) -> list[tuple[int, str]]:
+        """Rows that take an edge from a source which is left with too few."""
+        few = texts(source for source, each in by_source.items() if _is_below(item, each))
+        if delta.replaces_all or not len(few):
+            return []
+        image = delta.image
+        held = find_edges(self._committed, item, image.ids)
+        held = held.filter(pa.array(contained(one_array(held["src"]), few)))
+        taken_from: dict[str, str] = {
+            edge["id"]: edge["src"] for edge in held.select(["id", "src"]).to_pylist()
+        }
+        starts = image.column("src")
+        moved: list[tuple[int, str]] = []
+        for index in np.flatnonzero(contained(image.ids, texts(taken_from))):
+            source = taken_from[image.ids[int(index)].as_py()]
+            if starts[int(index)].as_py() != source:
+                moved.append((int(image.at[index]), source))
+        return moved[: self._limit]
+
+
+def _is_below(item: EdgeType, violation: Violation) -> bool:
+    edges = violation.value
+    return isinstance(edges, int) and edges < item.card[0]
+
+
+def _keys_only(rows: FittedRows) -> FittedRows:
+    """The columns that rules across rows look at."""
+    item = rows.item
+    names = ["id", *(("src", "dst") if isinstance(item, EdgeType) else ())]
+    for members in ((item.key or ()) if isinstance(item, NodeType) else (), *item.unique):
+        names += [name for name in members if name not in names]
+    return replace(rows, table=rows.table.select(names), findings=Findings())
+
+
+def places_of(rows: FittedRows) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
+    """The lines of rows, as numbers."""
+    if rows.lines is None:
+        raise InternalError(f"rows of {rows.item.name} have no places; please report this")
+    return np.asarray(rows.lines.to_numpy(zero_copy_only=False), np.int64)
+
+
+def _broken(delta: TableDelta, violations: Sequence[Violation]) -> Iterator[BrokenRow]:
+    ref = ref_of(delta.item)
+    for each in violations:
+        if each.subject.input_line is None:
+            raise InternalError(f"a row of {delta.item.name} has no place; please report this")
+        yield BrokenRow(table=ref, place=each.subject.input_line, violation=each)
+
+
+def _first_holders(delta: TableDelta, violations: Sequence[Violation]) -> Iterator[Violation]:
+    """Of each tuple that several records hold: the one that the others are said to meet.
+
+    It is broken by the second of them, unless it is broken by a committed row already.
+    """
+    names = violations[0].properties
+    members = [delta.records.column(name) for name in names]
+    whole = np.flatnonzero(np.logical_and.reduce([is_given(each) for each in members]))
+    codes = group_codes([taken(each, whole) for each in members])
+    rows = delta.records.rows.chosen(whole)
+    positions = np.arange(len(codes)) if rows.positions is None else rows.positions
+    second: dict[int, tuple[str, int]] = {}
+    flagged: set[int] = set()
+    for each in violations:
+        row, entity_id = each.subject.row, each.subject.entity_id
+        if row is None or entity_id is None:
+            continue
+        flagged.add(row)
+        code = int(codes[np.searchsorted(positions, row)])
+        second[code] = min(second.get(code, (entity_id, row)), (entity_id, row))
+    counts = np.bincount(codes)
+    for index in np.flatnonzero((counts > 1)[codes]):
+        subject = rows.subject(int(index))
+        code = int(codes[index])
+        if subject.row not in flagged and code in second:
+            yield _held_twice(delta, names, subject, second[code][0], violations[0].place)
+
+
+def _held_twice(
+    delta: TableDelta, names: Sequence[str], subject: Subject, held_by: str, place: int
+) -> Violation:
+    item, at = delta.item, subject.row or 0
+    kinds = [item.properties[name].type if name in item.properties else STRING for name in names]
+    values = [
+        show_value(stored_value(one_array(delta.rows.table[name]), at, kind), kind)
+        for name, kind in zip(names, kinds, strict=True)
+    ]
+    return unique_violation(item, names, subject, values=values, held_by=held_by, place=place)

@@ -1,0 +1,1 @@
+"""Work that changes no row: building indexes."""

@@ -1,0 +1,341 @@
+"""`ensure_indices`: every index that the schema declares exists and covers every row.
+
+Indexes are derived: building them changes no result, so this write is never strict. Segments are
+built without a lease, several tables at once, and published by one commit. A table that others
+moved meanwhile is built again, the others are kept as they are. Nothing to build makes no commit,
+and a branch does not fork a table that it has nothing to build for.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, TypeVar
+
+from omnigraph.errors import InvalidArgument, ReadSetChanged
+from omnigraph.graph.commit.protocol import Stale
+from omnigraph.graph.commit.txn import PreparedWrite, WriteRequest
+from omnigraph.graph.history.commit_graph import commit_of
+from omnigraph.graph.history.snapshot import Snapshot
+from omnigraph.graph.jobs.stage_progress import StageProgress
+from omnigraph.graph.maintenance.index_report import (
+    BuiltIndex,
+    IndexReport,
+    IndexRows,
+    PendingIndex,
+    PendingReason,
+    SkipReason,
+    TableIndexStats,
+)
+from omnigraph.graph.manifest.intent import SidecarKind
+from omnigraph.graph.manifest.table_refs import ref_of
+from omnigraph.ids import BranchName, new_link_uuid
+from omnigraph.settings import Engine
+from omnigraph.storage.capabilities import wanted_indexes
+from omnigraph.storage.indexes import index_name
+from omnigraph.storage.maintenance import IndexAction
+from omnigraph.storage.signals import ObjectMissing
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from omnigraph.graph.commit.txn import WriteTxn
+    from omnigraph.graph.jobs.stage_progress import Progress
+    from omnigraph.graph.lifecycle.coordinator import GraphCoordinator
+    from omnigraph.graph.manifest.rows import CommitRow, PinRow, TableRef
+    from omnigraph.storage.handles import Link, StagedWrite, TableHandle, TableLayout, WriteStamp
+    from omnigraph.storage.indexes import IndexSpec
+    from omnigraph.storage.maintenance import IndexWork
+
+_Result = TypeVar("_Result")
+
+STAGINGS = 3
+"""How often a table is built without the lease before another way is taken."""
+
+QUICK_US = 1_000_000
+"""Building that takes no longer may be done under the lease, where nobody can be faster."""
+
+_IDLE = (IndexAction.NONE, IndexAction.PENDING)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Plan:
+    """What the indexes of one table need at one pin."""
+
+    layout: TableLayout
+    pinned: PinRow
+    works: tuple[IndexWork, ...]
+    coverage: tuple[IndexRows, ...]
+
+    @property
+    def buildable(self) -> list[IndexSpec]:
+        return [work.spec for work in self.works if work.action is not IndexAction.PENDING]
+
+    @property
+    def missing(self) -> list[IndexSpec]:
+        return [work.spec for work in self.works if work.action not in _IDLE]
+
+
+def require_local_engine(engine: str) -> None:
+    """Refuse a lane that cannot run.
+
+    Raises:
+        InvalidArgument: it is unknown, or not in this version.
+    """
+    if engine not in set(Engine):
+        raise InvalidArgument(
+            f"engine is 'auto', 'local' or 'spark', not {engine!r}", argument="engine"
+        )
+    if engine == Engine.SPARK:
+        raise InvalidArgument(
+            "indexes cannot be built on Spark in this version; leave the engine out, or give"
+            " 'local'",
+            argument="engine",
+        )
+
+
+def ensure_indices(
+    graph: GraphCoordinator,
+    *,
+    branch: str,
+    types: Iterable[str] | None = None,
+    actor_id: str | None = None,
+    progress: Progress | None = None,
+) -> IndexReport:
+    """Build what is missing or stale, in at most one commit, and say what every index covers.
+
+    Raises:
+        InvalidArgument: there is no such type.
+        BranchNotFound: there is no such branch, or it was deleted meanwhile.
+        RecoveryBlocked: an interrupted write of the branch must be repaired first.
+        ReadSetChanged: others were faster in every attempt.
+    """
+    if isinstance(types, str):
+        raise InvalidArgument(f"types is a list of names, not one text {types!r}", argument="types")
+    request = WriteRequest(
+        kind=SidecarKind.ENSURE_INDICES,
+        branch=BranchName(branch),
+        branch_id=graph.branch_id(branch),
+        actor_id=actor_id,
+    )
+    building = _Building(graph, None if types is None else tuple(types), progress or _silent)
+    return building.report(branch, graph.protocol.run(request, building.prepare))
+
+
+class _Building:
+    """One call over all its attempts: what was planned and built for each table."""
+
+    def __init__(
+        self, graph: GraphCoordinator, names: tuple[str, ...] | None, progress: Progress
+    ) -> None:
+        self._graph = graph
+        self._names = names
+        self._progress = progress
+        self._schema_hash: str | None = None
+        self._plans: dict[TableRef, _Plan] = {}
+        self._built: dict[TableRef, StagedWrite] = {}
+        self._took_us: dict[TableRef, int] = {}
+        self._overtaken: dict[TableRef, int] = {}
+        self._busy: set[TableRef] = set()
+
+    def prepare(self, txn: WriteTxn) -> PreparedWrite:
+        """Plan and build what is not there yet for the captured pins."""
+        try:
+            self._forget_moved(txn)
+            chosen = self._chosen(txn)
+            unplanned = [ref for ref in chosen if ref not in self._plans]
+            self._plans |= self._each("plan", unplanned, lambda ref: self._plan(txn, ref))
+            self._plans = {ref: self._plans[ref] for ref in chosen}
+            return PreparedWrite(staged=tuple(self._build(txn)))
+        except ObjectMissing as missing:
+            # A deleted branch takes its lines with it; the next capture says so.
+            raise Stale(_moved_on(str(txn.request.branch), str(missing))) from missing
+
+    def _forget_moved(self, txn: WriteTxn) -> None:
+        if self._schema_hash != txn.line.schema.schema_hash:
+            self._schema_hash = txn.line.schema.schema_hash
+            self._plans.clear()
+            self._built.clear()
+        for ref, plan in list(self._plans.items()):
+            if _place(txn.line.pins[ref]) != _place(plan.pinned):
+                del self._plans[ref]
+                self._overtaken[ref] = self._overtaken.get(ref, 0) + (ref in self._built)
+
+    def _chosen(self, txn: WriteTxn) -> list[TableRef]:
+        """The tables of the wanted types, nodes before edges, by name."""
+        wanted = set(txn.tables.types)
+        if self._names is not None:
+            snapshot = Snapshot(self._graph, txn.line, txn.line.head_commit)
+            wanted = {ref_of(snapshot.type(name)) for name in self._names}
+        keys = {ref: txn.tables.layouts[ref].table_key for ref in wanted}
+        return sorted(wanted, key=lambda ref: (keys[ref].startswith("edge:"), keys[ref]))
+
+    def _plan(self, txn: WriteTxn, ref: TableRef) -> _Plan:
+        layout, pinned = txn.tables.layouts[ref], txn.line.pins[ref]
+        handle = txn.readable(ref)
+        specs = wanted_indexes(txn.tables.types[ref])
+        covered = {each.name: each.rows_covered for each in txn.store.index_coverage(handle)}
+        return _Plan(
+            layout=layout,
+            pinned=pinned,
+            works=tuple(txn.store.plan_indexes(handle, specs)),
+            coverage=tuple(
+                IndexRows(
+                    property_name=spec.property_name,
+                    kind=spec.kind.value,
+                    rows_covered=covered.get(index_name(layout, spec), 0),
+                    rows=pinned.row_count,
+                )
+                for spec in specs
+            ),
+        )
+
+    def _build(self, txn: WriteTxn) -> list[StagedWrite]:
+        """The staged segments of every table that needs some, in transactions of this attempt."""
+        missing = {ref: plan.missing for ref, plan in self._plans.items() if plan.missing}
+        self._busy = {ref for ref in missing if self._is_too_slow(ref)}
+        # Forking a table takes the lease of the branch, so it is done one by one.
+        bases = {ref: txn.writable(ref) for ref in missing if ref not in self._busy}
+        self._built = {
+            ref: staged
+            for ref, staged in self._built.items()
+            if ref in bases and staged.base.pin == bases[ref].pin
+        }
+        unbuilt = [ref for ref in bases if ref not in self._built]
+        self._built |= self._each(
+            "build", unbuilt, lambda ref: self._stage(txn, ref, bases[ref], missing[ref])
+        )
+        self._progress(StageProgress(stage="commit", total=len(bases)))
+        return [self._of_attempt(txn, ref) for ref in bases]
+
+    def _is_too_slow(self, ref: TableRef) -> bool:
+        """Others move the table faster than it can be built, and too long to build it leased."""
+        return self._is_overtaken(ref) and self._took_us.get(ref, 0) > QUICK_US
+
+    def _is_overtaken(self, ref: TableRef) -> bool:
+        return self._overtaken.get(ref, 0) >= STAGINGS
+
+    def _stage(
+        self, txn: WriteTxn, ref: TableRef, base: TableHandle, specs: Sequence[IndexSpec]
+    ) -> StagedWrite:
+        started_us = self._graph.clock.monotonic_us()
+        staged = txn.store.stage_index(base, specs, txn.stamp)
+        self._took_us[ref] = self._graph.clock.monotonic_us() - started_us
+        return staged
+
+    def _of_attempt(self, txn: WriteTxn, ref: TableRef) -> StagedWrite:
+        """The segments of a table as this attempt commits them.
+
+        If the table moves again it is built again without the lease, but for one that is built
+        quickly and was overtaken often.
+        """
+        staged = self._built[ref]
+        links = tuple(self._stamped(each, txn.stamp) for each in staged.links)
+
+        def rebase(newer: TableHandle) -> StagedWrite:
+            moved = txn.store.stage_index(newer, self._plans[ref].buildable, txn.stamp)
+            if moved.is_noop:
+                raise Stale(_moved_on(newer.layout.table_key, newer.pin.version))
+            self._built[ref] = moved
+            return moved
+
+        return replace(staged, links=links, rebase=rebase if self._is_overtaken(ref) else None)
+
+    def _stamped(self, link: Link, stamp: WriteStamp) -> Link:
+        """The same content under the name of this attempt: versions tell who made them."""
+        uuid = new_link_uuid(self._graph.ids)
+        return replace(
+            link,
+            uuid=uuid,
+            stage=lambda handle: replace(
+                link.stage(handle), uuid=uuid, transaction_properties=stamp.properties
+            ),
+        )
+
+    def _each(
+        self, stage: str, refs: Sequence[TableRef], act: Callable[[TableRef], _Result]
+    ) -> dict[TableRef, _Result]:
+        """The results for some tables, several of them at work at once."""
+        if not refs:
+            return {}
+        done: dict[TableRef, _Result] = {}
+        self._progress(StageProgress(stage=stage, total=len(refs)))
+        with ThreadPoolExecutor(self._graph.maintenance_concurrency, "indices") as pool:
+            waiting = {pool.submit(act, ref): ref for ref in refs}
+            try:
+                for future in as_completed(waiting):
+                    done[waiting[future]] = future.result()
+                    self._progress(StageProgress(stage=stage, done=len(done), total=len(refs)))
+            except BaseException:
+                pool.shutdown(wait=False, cancel_futures=True)
+                raise
+        return done
+
+    def report(self, branch: str, row: CommitRow | None) -> IndexReport:
+        """What became of the tables; asks storage nothing, the write has ended."""
+        moved = {} if row is None else self._built
+        stats = [
+            _stats(plan, moved.get(ref), is_busy=ref in self._busy)
+            for ref, plan in self._plans.items()
+        ]
+        return IndexReport(
+            branch=branch,
+            engine=Engine.LOCAL.value,
+            commit=None if row is None else commit_of(row),
+            tables=tuple(stats),
+        )
+
+
+def _stats(plan: _Plan, staged: StagedWrite | None, *, is_busy: bool) -> TableIndexStats:
+    version = plan.pinned.version
+    coverage = plan.coverage
+    if staged is not None:
+        version = staged.base.pin.version + len(staged.links)
+        coverage = tuple(
+            _after(rows, work, staged.rows_after)
+            for rows, work in zip(plan.coverage, plan.works, strict=True)
+        )
+    key = str(plan.layout.table_key)
+    reason = PendingReason.NO_VECTORS if plan.pinned.row_count else PendingReason.NO_ROWS
+    return TableIndexStats(
+        table_key=key,
+        committed=staged is not None,
+        published_dataset_version=version,
+        built=()
+        if staged is None
+        else tuple(
+            BuiltIndex(property_name=spec.property_name, kind=spec.kind.value)
+            for spec in plan.missing
+        ),
+        coverage=coverage,
+        pending_indexes=tuple(
+            PendingIndex(table_key=key, property_name=work.spec.property_name, reason=reason)
+            for work in plan.works
+            if work.action is IndexAction.PENDING
+        ),
+        skipped=SkipReason.BUSY if is_busy else None,
+    )
+
+
+def _after(rows: IndexRows, work: IndexWork, rows_after: int) -> IndexRows:
+    """What an index covers once the staged segments have landed."""
+    if work.action is IndexAction.PENDING:
+        return replace(rows, rows=rows_after)
+    return replace(rows, rows_covered=rows_after, rows=rows_after)
+
+
+def _place(pinned: PinRow) -> tuple[str | None, int]:
+    return pinned.branch, pinned.version
+
+
+def _moved_on(member: str, actual: object) -> ReadSetChanged:
+    return ReadSetChanged(
+        f"{member} changed while its indexes were built; run ensure_indices again",
+        member=member,
+        expected=None,
+        actual=str(actual),
+    )
+
+
+def _silent(told: StageProgress) -> None:
+    """Nobody wants to know."""

@@ -1,0 +1,439 @@
+"""One version of a line of the manifest: its tip in memory, its history read when it is asked for.
+
+A `ManifestLine` is immutable and shared by every reader of that version. `ManifestCoordinator`
+keeps the newest one per branch and asks storage, at each read, whether it still is the newest: no
+process serves a head older than the start of the request. A newer version is reached from the one
+that is kept by the rows that were added since.
+"""
+
+from __future__ import annotations
+
+import threading
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from omnigraph.errors import (
+    BranchNotFound,
+    GraphNotFound,
+    ManifestCorrupt,
+    StorageInternalError,
+    StorageUnavailable,
+)
+from omnigraph.graph.manifest.line_memory import KEY_MARK, LineMemory
+from omnigraph.graph.manifest.line_tip import LineTip, first_tip, living_pins
+from omnigraph.graph.manifest.row_lookup import OUTLINE, newest_of_each, tip_positions
+from omnigraph.graph.manifest.rows import (
+    BranchRow,
+    BranchState,
+    CommitRow,
+    HeadRow,
+    PinRow,
+    RecoveryRow,
+    RowKind,
+    SchemaRow,
+    TableRef,
+    decode_commit,
+    decode_pin,
+    decode_recovery,
+    job_of,
+    recovery_object_id,
+)
+from omnigraph.ids import MAIN_BRANCH_ID, BranchId
+from omnigraph.storage.manifest import addresses
+from omnigraph.storage.predicates import And, Compare, CompareOp, In, IsNull, Or
+from omnigraph.storage.reading import ROW_ID
+from omnigraph.storage.signals import ObjectMissing
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator, Sequence
+
+    from omnigraph.graph.manifest.rows import RawRow
+    from omnigraph.storage.manifest import LineHandle, ManifestStorage
+    from omnigraph.storage.predicates import Predicate
+
+
+IDEMPOTENCY_WINDOW = 10_000
+READ_WHOLE_UP_TO_ROWS = 4_096
+MOST_LINES_KEPT = 64
+COMMITS_PER_READ = 1_024
+
+
+class ManifestLine:
+    """One version of one line."""
+
+    def __init__(
+        self, handle: LineHandle, tip: LineTip, storage: ManifestStorage, memory: LineMemory
+    ) -> None:
+        self.handle = handle
+        self.tip = tip
+        self.memory = memory
+        self._storage = storage
+
+    @property
+    def branch_id(self) -> BranchId:
+        """The branch whose line this is."""
+        return self.handle.branch_id
+
+    @property
+    def head(self) -> HeadRow:
+        """Where the line stands."""
+        return self.tip.head
+
+    @property
+    def head_commit(self) -> CommitRow:
+        """The commit at the head."""
+        return self.tip.head_commit
+
+    @property
+    def schema(self) -> SchemaRow:
+        """The accepted schema."""
+        return self.tip.schema
+
+    @cached_property
+    def pins(self) -> dict[TableRef, PinRow]:
+        """The pins of the head.
+
+        Raises:
+            ManifestCorrupt: two living tables have one name.
+        """
+        return self.tip.pins()
+
+    def pins_at(self, seq: int) -> dict[TableRef, PinRow]:
+        """Per living table the pin that was in force at `seq`, by table.
+
+        Raises:
+            ManifestCorrupt: two living tables have one name.
+        """
+        if seq >= self.head.seq:
+            return self.pins
+        kinds = (RowKind.TABLE_VERSION, RowKind.TABLE_TOMBSTONE)
+        upto = Compare("seq", CompareOp.LE, pa.scalar(seq, pa.int64()))
+        outline = self._read(And((_of(*kinds), upto)), columns=OUTLINE, with_row_ids=True)
+        newest = newest_of_each(outline, RowKind.TABLE_VERSION)
+        ended = newest_of_each(outline, RowKind.TABLE_TOMBSTONE)
+        positions = [position for _, position in newest.values()]
+        rows = self._storage.take(self.handle, _row_ids(outline, positions)).to_pylist()
+        pins = dict(zip(newest, map(decode_pin, rows), strict=True))
+        return living_pins(pins, {ref: seq for ref, (seq, _) in ended.items()})
+
+    def has_table(self, ref: TableRef) -> bool:
+        """Whether the table is registered, living or ended."""
+        return self._find(f"table:{ref}") is not None
+
+    def is_ended(self, ref: TableRef) -> bool:
+        """Whether the table has a tombstone."""
+        return ref in self.tip.ended
+
+    def commit(self, commit_id: str, *, absent_at: int | None = None) -> CommitRow | None:
+        """The commit of that id, if the line has it.
+
+        Args:
+            commit_id: The id.
+            absent_at: A version that is known not to have it, if there is one: then what has
+                arrived since answers, and no history is read.
+        """
+        if commit_id == self.head.commit_id:
+            return self.head_commit
+        raw = self._arrived(commit_id, absent_at)
+        if raw is None or raw["object_type"] != RowKind.GRAPH_COMMIT:
+            return None
+        return decode_commit(raw)
+
+    def commit_at(self, seq: int) -> CommitRow | None:
+        """The commit of this line with that sequence number."""
+        if not 0 <= seq <= self.head.seq:
+            return None
+        if seq == self.head.seq:
+            return self.head_commit
+        number = Compare("seq", CompareOp.EQ, pa.scalar(seq, pa.int64()))
+        for raw in self._read(And((_of(RowKind.GRAPH_COMMIT), number))).to_pylist():
+            return decode_commit(raw)
+        return None
+
+    def commits(self) -> Iterator[CommitRow]:
+        """Every commit of the line, copied ones included, in no order."""
+        return map(decode_commit, self._read(_of(RowKind.GRAPH_COMMIT)).to_pylist())
+
+    def commits_between(self, after: int, upto: int) -> list[CommitRow]:
+        """The commits of this line with these numbers, the newest first."""
+        rows = self._read(_commits_between(after, upto)).to_pylist()
+        return sorted(map(decode_commit, rows), key=lambda each: each.seq, reverse=True)
+
+    def commits_with(self, text: str) -> list[CommitRow]:
+        """The commits in whose stored facts a text occurs, copied ones too, the newest first."""
+        rows = self._read(_of(RowKind.GRAPH_COMMIT), columns=("object_id", "seq", "metadata"))
+        rows = rows.filter(pc.match_substring(rows["metadata"], text))
+        found = map(decode_commit, rows.to_pylist())
+        return sorted(found, key=lambda each: each.seq, reverse=True)
+
+    def commit_of_key(self, idempotency_key: str, branch: str) -> CommitRow | None:
+        """The newest of the last 10,000 commits that was sent to the branch with this key.
+
+        What the branch inherited was sent to another one.
+        """
+        after = self.head.seq - IDEMPOTENCY_WINDOW
+        if not self.memory.knows_keys:
+            rows = self._read(
+                _commits_between(after, self.head.seq), columns=("object_id", "seq", "metadata")
+            )
+            keyed = rows.filter(pc.match_substring(rows["metadata"], KEY_MARK))
+            self.memory.learn_keys(keyed.to_pylist())
+        seq = self.memory.number_of_key(idempotency_key, branch, after, self.head.seq)
+        return None if seq is None else self.commit_at(seq)
+
+    def commit_of_job(self, job: str, *, absent_at: int | None = None) -> CommitRow | None:
+        """The commit that a job made, on this branch or on one that this one has the rows of.
+
+        `absent_at` as for `commit`.
+        """
+        if absent_at is not None and self.memory.has_all_since(absent_at):
+            arrived = self.memory.commits_with(job, self.handle.version)
+            rows = [decode_commit(raw) for raw in arrived]
+        else:
+            rows = self.commits_with(job)
+        return next((each for each in rows if job_of(each.stats) == job), None)
+
+    def branches(self) -> dict[str, BranchRow]:
+        """Branch rows by name, deleted ones too; only the main line's count."""
+        return dict(self.tip.branches)
+
+    def recovery(self, operation_id: str, *, absent_at: int | None = None) -> RecoveryRow | None:
+        """How an operation was recovered, if it was; `absent_at` as for `commit`."""
+        raw = self._arrived(recovery_object_id(operation_id), absent_at)
+        return None if raw is None else decode_recovery(raw)
+
+    def recoveries(self) -> Iterator[RecoveryRow]:
+        """Every recovery that the line records, in no order."""
+        return map(decode_recovery, self._read(_of(RowKind.RECOVERY)).to_pylist())
+
+    def settled(self, operations: Collection[str]) -> set[str]:
+        """Those of the operations that a commit or a recovery of this line settles."""
+        wanted = set(operations)
+        if not wanted:
+            return set()
+        names = pa.array(sorted(map(recovery_object_id, wanted)), pa.string())
+        rows = self._read(In("object_id", names)).to_pylist()
+        done = {each.operation_id for each in map(decode_recovery, rows)}
+        upto = self.head.seq
+        while upto >= 0 and not wanted <= done:
+            # The newest first: what is asked for has hardly ever been settled long ago.
+            found = self.commits_between(upto - COMMITS_PER_READ, upto)
+            done |= {each.operation_id for each in found} & wanted
+            upto -= COMMITS_PER_READ
+        return wanted & done
+
+    @property
+    def rows(self) -> pa.Table:
+        """All rows as stored."""
+        return self._storage.rows(self.handle)
+
+    def after_merge(self, handle: LineHandle, merged: pa.Table) -> ManifestLine:
+        """The line after a merge on exactly this version, without reading it again."""
+        places = self._storage.added_places(self.handle, handle, merged)
+        return self._after(handle, merged.to_pylist(), places)
+
+    def forward(self, handle: LineHandle) -> ManifestLine:
+        """The line at a newer version, from the rows that were added since.
+
+        Fragments that others have joined meanwhile count as new, and hold old rows too.
+        """
+        since = Or(
+            (
+                Compare("seq", CompareOp.GE, pa.scalar(self.head.seq, pa.int64())),
+                IsNull("seq"),
+            )
+        )
+        new = [number for number in handle.pieces if number not in self.handle.pieces]
+        rows = self._storage.rows(handle, predicate=since, pieces=new, with_addresses=True)
+        return self._after(handle, rows.to_pylist(), addresses(rows))
+
+    def _after(
+        self, handle: LineHandle, added: Sequence[RawRow], places: dict[str, int]
+    ) -> ManifestLine:
+        is_main = handle.branch_id == MAIN_BRANCH_ID
+        counting = (row for row in added if is_main or row["object_type"] != RowKind.BRANCH)
+        tip = self.tip.after(counting, places)
+        self.memory.note(handle.version, added)
+        return ManifestLine(handle, tip, self._storage, self.memory)
+
+    def _arrived(self, object_id: str, absent_at: int | None) -> RawRow | None:
+        raw = self.memory.find(object_id, self.handle.version)
+        if raw is not None:
+            return raw
+        if absent_at is not None and self.memory.has_all_since(absent_at):
+            return None
+        return self._find(object_id)
+
+    def _find(self, object_id: str) -> RawRow | None:
+        """The row of that id.
+
+        Raises:
+            ManifestCorrupt: there are two.
+        """
+        wanted = Compare("object_id", CompareOp.EQ, pa.scalar(object_id, pa.string()))
+        found = self._read(wanted).to_pylist()
+        if len(found) > 1:
+            raise ManifestCorrupt(
+                f"the manifest has {len(found)} rows {object_id!r}; restore __manifest from a copy",
+                object_id=object_id,
+            )
+        return found[0] if found else None
+
+    def _read(
+        self,
+        predicate: Predicate,
+        *,
+        columns: Sequence[str] | None = None,
+        with_row_ids: bool = False,
+    ) -> pa.Table:
+        return self._storage.rows(
+            self.handle, predicate=predicate, columns=columns, with_row_ids=with_row_ids
+        )
+
+
+def read_line(storage: ManifestStorage, handle: LineHandle) -> ManifestLine:
+    """A line of which nothing is known yet: a short one is read whole, of a long one its tip."""
+    is_main = handle.branch_id == MAIN_BRANCH_ID
+    if handle.rows <= READ_WHOLE_UP_TO_ROWS:
+        rows = storage.rows(handle, with_addresses=True)
+        rows = rows.take(pa.array(tip_positions(rows, is_main=is_main), pa.int64()))
+        places = addresses(rows)
+    else:
+        outline = storage.rows(handle, columns=OUTLINE, with_row_ids=True, with_addresses=True)
+        chosen = outline.take(pa.array(tip_positions(outline, is_main=is_main), pa.int64()))
+        rows = storage.take(handle, chosen[ROW_ID].combine_chunks())
+        places = addresses(chosen.append_column("object_id", rows["object_id"]))
+    tip = first_tip(rows.to_pylist(), places)
+    return ManifestLine(handle, tip, storage, LineMemory(handle.version))
+
+
+def _of(*kinds: RowKind) -> Predicate:
+    return In("object_type", pa.array([kind.value for kind in kinds], pa.string()))
+
+
+def _commits_between(after: int, upto: int) -> Predicate:
+    return And(
+        (
+            _of(RowKind.GRAPH_COMMIT),
+            Compare("seq", CompareOp.GT, pa.scalar(after, pa.int64())),
+            Compare("seq", CompareOp.LE, pa.scalar(upto, pa.int64())),
+        )
+    )
+
+
+def _row_ids(outline: pa.Table, positions: Sequence[int]) -> pa.Array[pa.UInt64Scalar]:
+    return outline[ROW_ID].take(pa.array(positions, pa.int64())).combine_chunks()
+
+
+class ManifestCoordinator:
+    """The newest line of each branch, checked against storage at every read."""
+
+    def __init__(
+        self,
+        storage: ManifestStorage,
+        check_stamp: Callable[[LineHandle], object],
+        *,
+        may_mend: bool = False,
+    ) -> None:
+        self._storage = storage
+        self._check_stamp = check_stamp
+        self._may_mend = may_mend
+        self._lines: dict[BranchId, ManifestLine] = {}
+        self._lock = threading.Lock()
+
+    def read(self, branch_id: BranchId) -> ManifestLine:
+        """The newest version of a branch's line.
+
+        Raises:
+            GraphNotFound: there is no manifest.
+            BranchNotFound: there is no such line.
+        """
+        cached = self._lines.get(branch_id)
+        if cached is None:
+            return self._read_anew(branch_id)
+        try:
+            newest = self._storage.latest_version(cached.handle)
+            if newest == cached.handle.version:
+                return cached
+            if newest > cached.handle.version:
+                return self._read_forward(cached, newest)
+        except ObjectMissing:
+            pass  # The line, or the version, is gone: what is there now decides.
+        self.forget(branch_id)
+        return self._read_anew(branch_id)
+
+    def read_again(self, branch_id: BranchId) -> ManifestLine:
+        """The newest version, asked of storage whatever is cached."""
+        return self.read(branch_id)
+
+    def _read_forward(self, cached: ManifestLine, newest: int) -> ManifestLine:
+        handle = self._storage.at_version(cached.handle, newest)
+        self._check_stamp(handle)
+        line = cached.forward(handle)
+        self.remember(line)
+        return line
+
+    def _read_anew(self, branch_id: BranchId) -> ManifestLine:
+        try:
+            handle = self._open(branch_id)
+            self._check_stamp(handle)
+            line = read_line(self._storage, handle)
+        except ObjectMissing as error:
+            raise _no_line(branch_id) from error
+        self.remember(line)
+        return line
+
+    def _open(self, branch_id: BranchId) -> LineHandle:
+        """The newest version; one that a power cut tore is set aside by whoever may write."""
+        try:
+            return self._storage.open_line(branch_id)
+        except (StorageInternalError, StorageUnavailable):
+            if not self._may_mend:
+                raise
+            self._storage.remove_torn(branch_id)
+            return self._storage.open_line(branch_id)
+
+    def remember(self, line: ManifestLine) -> None:
+        """Keep a line that is known to be newer than what is cached."""
+        with self._lock:
+            cached = self._lines.get(line.branch_id)
+            if cached is None or cached.handle.version < line.handle.version:
+                self._lines.pop(line.branch_id, None)
+                self._lines[line.branch_id] = line
+            while len(self._lines) > MOST_LINES_KEPT:
+                oldest = next(each for each in self._lines if each != MAIN_BRANCH_ID)
+                del self._lines[oldest]
+
+    def forget(self, branch_id: BranchId) -> None:
+        """Drop what is cached of a branch that is gone."""
+        with self._lock:
+            self._lines.pop(branch_id, None)
+
+    def branch(self, name: str) -> BranchRow:
+        """The live branch of that name.
+
+        Raises:
+            BranchNotFound: there is none.
+        """
+        rows = self.read(MAIN_BRANCH_ID).branches()
+        found = rows.get(name)
+        if found is None or found.state is not BranchState.LIVE:
+            live = [each.name for each in rows.values() if each.state is BranchState.LIVE]
+            raise BranchNotFound(
+                f"there is no branch {name!r}; live branches: {', '.join(['main', *sorted(live)])}",
+                branch=name,
+            )
+        return found
+
+
+def _no_line(branch_id: BranchId) -> GraphNotFound | BranchNotFound:
+    if branch_id == MAIN_BRANCH_ID:
+        return GraphNotFound(
+            "there is no graph here; create one with Graph.init or `omnigraph init`"
+        )
+    return BranchNotFound(
+        f"the branch {branch_id} is gone; list the branches that exist", branch=branch_id
+    )

@@ -1,0 +1,89 @@
+"""Accepted schemas: immutable objects named by their hash, written once and kept."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+from omnigraph.errors import ManifestCorrupt, SchemaInvalid
+from omnigraph.graph.manifest.table_refs import CatalogTables
+from omnigraph.lang import compile_schema, restore_schema
+from omnigraph.storage.signals import AlreadyExists, ObjectMissing
+
+if TYPE_CHECKING:
+    from omnigraph.lang import AcceptedSchema
+    from omnigraph.storage.objects import StorageAdapter
+
+
+class Schemas:
+    """Reads and writes `__schema/<hash>/`."""
+
+    def __init__(self, objects: StorageAdapter) -> None:
+        self._objects = objects
+        self._loaded: dict[str, AcceptedSchema] = {}
+        self._tables: dict[str, CatalogTables] = {}
+        self._lock = threading.Lock()
+
+    def load(self, schema_hash: str) -> AcceptedSchema:
+        """The accepted schema of that hash.
+
+        Raises:
+            ManifestCorrupt: it is missing or not what its name says.
+        """
+        found = self._loaded.get(schema_hash)
+        if found is None:
+            found = self._read(schema_hash)
+            with self._lock:
+                self._loaded[schema_hash] = found
+        return found
+
+    def tables(self, schema_hash: str) -> CatalogTables:
+        """The tables of an accepted schema, with their layouts."""
+        found = self._tables.get(schema_hash)
+        if found is None:
+            found = CatalogTables(self.load(schema_hash).catalog)
+            with self._lock:
+                self._tables[schema_hash] = found
+        return found
+
+    def source(self, schema_hash: str) -> str:
+        """The source text as it was accepted."""
+        return self._get(schema_hash, "schema.pg").decode()
+
+    def store(self, accepted: AcceptedSchema, source: str) -> None:
+        """Write an accepted schema; one that is there already is the same."""
+        files = {"schema.pg": source.encode(), "ir.json": accepted.ids_json().encode()}
+        for name, data in files.items():
+            try:
+                self._objects.create(_path(accepted.schema_hash, name), data, durable=True)
+            except AlreadyExists:
+                continue
+        with self._lock:
+            self._loaded[accepted.schema_hash] = accepted
+
+    def _read(self, schema_hash: str) -> AcceptedSchema:
+        try:
+            catalog = compile_schema(self.source(schema_hash))
+            restored = restore_schema(catalog, self._get(schema_hash, "ir.json").decode())
+        except (SchemaInvalid, KeyError, TypeError, ValueError) as error:
+            raise _damaged(schema_hash, str(error)) from error
+        if restored.schema_hash != schema_hash:
+            raise _damaged(schema_hash, f"its content has the hash {restored.schema_hash}")
+        return restored
+
+    def _get(self, schema_hash: str, name: str) -> bytes:
+        try:
+            return self._objects.get(_path(schema_hash, name))
+        except ObjectMissing as error:
+            raise _damaged(schema_hash, f"{name} is missing") from error
+
+
+def _path(schema_hash: str, name: str) -> str:
+    return f"__schema/{schema_hash}/{name}"
+
+
+def _damaged(schema_hash: str, why: str) -> ManifestCorrupt:
+    return ManifestCorrupt(
+        f"the accepted schema {schema_hash[:12]} is damaged: {why}; restore __schema from a copy",
+        schema_hash=schema_hash,
+    )

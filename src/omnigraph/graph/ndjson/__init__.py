@@ -1,0 +1,1 @@
+"""The NDJSON form of a graph: strict reading, fast reading, and writing."""

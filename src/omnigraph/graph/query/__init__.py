@@ -1,0 +1,1 @@
+"""What both executors of a query share: plans, pushed predicates, comparison, vectors, topology."""

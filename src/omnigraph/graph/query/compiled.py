@@ -1,0 +1,73 @@
+"""Compiled queries by source, so that a query that is sent again is not compiled again."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from typing import TYPE_CHECKING, TypeAlias
+
+from omnigraph.errors import InternalError
+from omnigraph.lang import CompiledQuery, QueryIR, compile_query
+
+if TYPE_CHECKING:
+    from omnigraph.graph.history.snapshot import Snapshot
+    from omnigraph.lang import Catalog
+
+MOST_KEPT = 512
+
+_Key: TypeAlias = tuple[str, str, str | None, bool]
+
+
+class CompiledQueries:
+    """The least recently used are dropped first; safe to share between threads."""
+
+    def __init__(self) -> None:
+        self._kept: OrderedDict[_Key, CompiledQuery] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def read_query(
+        self, snapshot: Snapshot, source: str, name: str | None
+    ) -> tuple[CompiledQuery, QueryIR]:
+        """A read query, checked against the schema of the snapshot.
+
+        Raises:
+            QueryInvalid, QuerySelectionError: it does not compile, or is no read.
+        """
+        found = self._compiled(
+            snapshot.catalog, snapshot.schema_hash, source, name, is_mutation=False
+        )
+        if not isinstance(found.ir, QueryIR):
+            raise InternalError(f"`{found.query.name}` was compiled as a read and is none")
+        return found, found.ir
+
+    def mutation(
+        self, catalog: Catalog, schema_hash: str, source: str, name: str | None
+    ) -> CompiledQuery:
+        """A mutation, checked against a schema.
+
+        Raises:
+            QueryInvalid, QuerySelectionError: it does not compile, or is no mutation.
+        """
+        return self._compiled(catalog, schema_hash, source, name, is_mutation=True)
+
+    def _compiled(
+        self,
+        catalog: Catalog,
+        schema_hash: str,
+        source: str,
+        name: str | None,
+        *,
+        is_mutation: bool,
+    ) -> CompiledQuery:
+        key = schema_hash, source, name, is_mutation
+        with self._lock:
+            found = self._kept.get(key)
+            if found is not None:
+                self._kept.move_to_end(key)
+        if found is None:
+            found = compile_query(catalog, source, name, expect_mutation=is_mutation)
+            with self._lock:
+                self._kept[key] = found
+                while len(self._kept) > MOST_KEPT:
+                    self._kept.popitem(last=False)
+        return found

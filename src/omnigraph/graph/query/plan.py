@@ -1,0 +1,117 @@
+"""`Plan`: how a query runs, as JSON and as a tree of text."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from omnigraph.graph.results.query_result import QueryTarget
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """The plan of one query on one snapshot; with measured rows and times if it was run."""
+
+    query_name: str
+    target: QueryTarget
+    graph_commit_id: str
+    executor: str
+    ops: tuple[Mapping[str, Any], ...]
+    search: tuple[Mapping[str, Any], ...]
+    order: tuple[str, ...]
+    limit: int | None
+    warnings: tuple[str, ...]
+    measured: Mapping[str, Any] = field(default_factory=dict)
+    """Rows and time of the whole query, if it was run."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON form."""
+        return {
+            "query": self.query_name,
+            "snapshot": {"branch": self.target.branch, "graph_commit_id": self.graph_commit_id},
+            "executor": self.executor,
+            "ops": [dict(each) for each in self.ops],
+            "search": [dict(each) for each in self.search],
+            "order": list(self.order),
+            "limit": self.limit,
+            "warnings": list(self.warnings),
+            **self.measured,
+        }
+
+    def to_json(self) -> str:
+        """The JSON text."""
+        return json.dumps(self.to_dict(), ensure_ascii=False)
+
+    def __str__(self) -> str:
+        """The steps in the order they run, what each one needs indented below it."""
+        lines = [self._head()]
+        lines.extend(f"  search {_call(call)}" for call in self.search)
+        lines.extend(_tree(self.ops, "  "))
+        lines.extend(f"  warning: {each}" for each in self.warnings)
+        return "\n".join(lines)
+
+    def _head(self) -> str:
+        parts = [f"{self.query_name} on {self.executor}"]
+        if self.order:
+            parts.append(f"order {', '.join(self.order)}")
+        if self.limit is not None:
+            parts.append(f"limit {self.limit}")
+        if self.measured:
+            parts.append(_measures(self.measured))
+        return "; ".join(parts)
+
+
+def _tree(ops: Sequence[Mapping[str, Any]], indent: str) -> Iterator[str]:
+    for op in ops:
+        yield f"{indent}{_step(op)}"
+        for item in op.get("filters", ()):
+            yield f"{indent}  filter {_filter(item)}"
+        if "why" in op:
+            why = ", ".join(f"{name} {value}" for name, value in op["why"].items())
+            yield f"{indent}  {op['mode']}: {why}"
+        yield from _tree(op.get("inner", ()), f"{indent}  ")
+
+
+def _step(op: Mapping[str, Any]) -> str:
+    match op["op"]:
+        case "NodeScan":
+            what = f"scan {op['type']} as {op['var']}"
+        case "Expand":
+            low, high = op["hops"]
+            hops = "" if (low, high) == (1, 1) else f"{{{low},{high}}}"
+            what = f"expand {op['from']} {op['edge']}{hops} {op['direction']} to {op['to']}"
+        case "Where":
+            what = f"where {op['filter']}"
+        case _:
+            what = "where not"
+    if columns := op.get("columns"):
+        what += f" reading {', '.join(columns)}"
+    rows = op["est_rows"]
+    estimate = f"about {rows:,} {'row' if rows == 1 else 'rows'}"
+    return f"{what} ({_measures(op) if 'rows' in op else estimate})"
+
+
+def _measures(op: Mapping[str, Any]) -> str:
+    rows = op["rows"]
+    return f"{rows:,} {'row' if rows == 1 else 'rows'}, {op['elapsed_ms']:.3f} ms"
+
+
+def _filter(item: Mapping[str, Any]) -> str:
+    if not item["pushed"]:
+        return f"{item['text']} in memory"
+    if "index" not in item:
+        return f"{item['text']} pushed"
+    return f"{item['text']} pushed, {item['index']} covers {item['coverage']:.0%}"
+
+
+def _call(call: Mapping[str, Any]) -> str:
+    details = ", ".join(
+        f"{name} {value:.0%}" if name == "coverage" else f"{name} {value}"
+        for name, value in call.items()
+        if name not in ("kind", "property") and value is not None
+    )
+    return f"{call['kind']} {call['property']}: {details}"

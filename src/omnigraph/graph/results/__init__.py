@@ -1,0 +1,1 @@
+"""What a query or a mutation gives back, and its forms: Arrow, JSON, CSV, text."""
