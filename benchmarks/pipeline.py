@@ -29,7 +29,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from omnigraph import Graph
 from omnigraph.errors import LoadRejected
 from omnigraph.failpoints import armed
-from omnigraph.pipeline.session import PipelineSession, open_session
+from omnigraph.pipeline.spark.session import PipelineSession, open_session
 from omnigraph.settings import load_process_settings
 
 SCHEMA = """

@@ -19,7 +19,7 @@ from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from omnigraph.pipeline.session import PipelineSession
+    from omnigraph.pipeline.spark.session import PipelineSession
 
 _ROOT = str(Path(__file__).parents[1])
 if _ROOT not in sys.path:
@@ -72,7 +72,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> OneSpark:
 
 @pytest.fixture(scope="session")
 def session() -> Iterator[PipelineSession]:
-    from omnigraph.pipeline.session import open_session
+    from omnigraph.pipeline.spark.session import open_session
     from omnigraph.settings import load_settings
 
     remote = os.environ.get(REMOTE)

@@ -33,8 +33,8 @@ class Embed:
 
     def send(self, graph: Graph, branch: str) -> Commit | None:
         """Make the write."""
-        from omnigraph.pipeline.embed import EmbedJob, EmbedOptions
-        from omnigraph.pipeline.embed_targets import EmbedMode
+        from omnigraph.pipeline.embed.job import EmbedJob, EmbedOptions
+        from omnigraph.pipeline.embed.targets import EmbedMode
 
         options = EmbedOptions(
             type="Person",

@@ -14,15 +14,15 @@ from omnigraph.graph.blobs.addresses import DENY_ALL
 from omnigraph.graph.jobs.report import LoadMode
 from omnigraph.graph.load.options import LoadOptions
 from omnigraph.ids import BranchName
-from omnigraph.pipeline.load_job import SparkLoad
-from omnigraph.pipeline.source_request import SourceRequest, plan_source
+from omnigraph.pipeline.load.job import SparkLoad
+from omnigraph.pipeline.sources.request import SourceRequest, plan_source
 from omnigraph.settings import MergeStrategy
 
 if TYPE_CHECKING:
     from tests.race.operations import Told
 
     from omnigraph import Graph
-    from omnigraph.pipeline.session import PipelineSession
+    from omnigraph.pipeline.spark.session import PipelineSession
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from tests.race.serial_orders import Overtaking
 
-    from omnigraph.pipeline.session import PipelineSession
+    from omnigraph.pipeline.spark.session import PipelineSession
 
 pytestmark = [
     pytest.mark.slow,

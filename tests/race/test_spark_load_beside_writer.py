@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from omnigraph.graph.history.commit_graph import Commit
-    from omnigraph.pipeline.session import PipelineSession
+    from omnigraph.pipeline.spark.session import PipelineSession
 
 pytestmark = [
     pytest.mark.spark,

@@ -16,9 +16,9 @@ from omnigraph.graph.blobs.addresses import DENY_ALL
 from omnigraph.graph.jobs.report import LoadMode
 from omnigraph.graph.load.options import LoadOptions
 from omnigraph.ids import MAIN_BRANCH
-from omnigraph.pipeline.load_job import SparkLoad
-from omnigraph.pipeline.load_leftovers import LoadLeftovers
-from omnigraph.pipeline.source_request import SourceRequest, plan_source
+from omnigraph.pipeline.load.job import SparkLoad
+from omnigraph.pipeline.load.leftovers import LoadLeftovers
+from omnigraph.pipeline.sources.request import SourceRequest, plan_source
 from omnigraph.settings import load_settings
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from tests.s3.stand_in import Request, StandIn
 
-    from omnigraph.pipeline.session import PipelineSession
+    from omnigraph.pipeline.spark.session import PipelineSession
     from omnigraph.settings import Settings
 
 pytestmark = [

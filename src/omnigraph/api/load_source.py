@@ -16,7 +16,7 @@ from urllib.parse import unquote
 from omnigraph.errors import InvalidArgument, SourceError
 from omnigraph.graph.validation import arrow_table
 from omnigraph.lang.suggest import did_you_mean
-from omnigraph.pipeline.source_formats import guess_format
+from omnigraph.pipeline.files.formats import guess_format
 
 if TYPE_CHECKING:
     from omnigraph.engine.loads import LoadContent
@@ -76,7 +76,7 @@ def choose_lane(
 
 def has_active_session() -> bool:
     """Whether this process has a session of Spark already; starts and imports none."""
-    from omnigraph.pipeline.session import find_active_session
+    from omnigraph.pipeline.spark.session import find_active_session
 
     return find_active_session() is not None
 

@@ -74,9 +74,9 @@ def _warm(session: "Session") -> "Path":
         SparkNotInstalled, SparkUnavailable, InvalidArgument: there is none now.
     """
     from omnigraph.cli.progress import ProgressLine
-    from omnigraph.pipeline.class_archive import make_archive
-    from omnigraph.pipeline.java_runtime import find_java
-    from omnigraph.pipeline.session import require_pyspark
+    from omnigraph.pipeline.spark.class_archive import make_archive
+    from omnigraph.pipeline.spark.java import find_java
+    from omnigraph.pipeline.spark.session import require_pyspark
 
     settings = session.require_settings()
     require_pyspark()

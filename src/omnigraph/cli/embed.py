@@ -23,7 +23,7 @@ from omnigraph.settings import Engine
 if TYPE_CHECKING:
     from omnigraph.cli.session import Session
     from omnigraph.graph.jobs.report import JobReport
-    from omnigraph.pipeline.embed_files import FileJob, FileReport
+    from omnigraph.pipeline.embed.file_job import FileJob, FileReport
     from omnigraph.settings import Settings
 
 _HELP: Final = """Turn texts into vectors: those of a file of records, or those of a graph.
@@ -291,7 +291,7 @@ def _facts(report: "JobReport") -> dict[str, object]:
 def _embed_file(session: "Session", options: _Options, *, as_json: bool) -> int:
     from omnigraph.cli.addressing import Target
     from omnigraph.cli.progress import ProgressLine, telling_interrupts
-    from omnigraph.pipeline.embed_files import embed_file
+    from omnigraph.pipeline.embed.file_job import embed_file
 
     target = with_spark(
         Target(uri="", settings=session.require_settings()),
@@ -316,9 +316,9 @@ def _embed_file(session: "Session", options: _Options, *, as_json: bool) -> int:
 
 def _file_job(options: _Options, settings: "Settings") -> "FileJob":
     from omnigraph.cli.source_files import read_source_file
-    from omnigraph.pipeline.embed_files import FileJob
-    from omnigraph.pipeline.embed_lines import FileMode, LineChoice
-    from omnigraph.pipeline.embed_spec import Selector, read_manifest, read_spec
+    from omnigraph.pipeline.embed.file_job import FileJob
+    from omnigraph.pipeline.embed.file_lines import FileMode, LineChoice
+    from omnigraph.pipeline.embed.file_spec import Selector, read_manifest, read_spec
 
     source, output = options.source, options.output
     if options.seed is not None:

@@ -22,7 +22,7 @@ from omnigraph.cli.spark_options import (
     with_spark,
 )
 from omnigraph.errors import UsageError
-from omnigraph.pipeline.export_format import ExportFormat
+from omnigraph.pipeline.export.format import ExportFormat
 from omnigraph.settings import Engine
 
 if TYPE_CHECKING:

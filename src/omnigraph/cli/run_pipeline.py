@@ -81,8 +81,8 @@ def run_pipeline(
 
     from omnigraph.cli.addressing import announce_write, find_run_target
     from omnigraph.cli.consent import require_consent
-    from omnigraph.pipeline.config import read_pipeline
-    from omnigraph.pipeline.pipeline_spec import with_paths_from
+    from omnigraph.pipeline.spec.pipeline_file import read_pipeline
+    from omnigraph.pipeline.spec.pipeline_spec import with_paths_from
     from omnigraph.settings import process_environment
 
     spec = with_paths_from(read_pipeline(file, process_environment()), file.absolute().parent)

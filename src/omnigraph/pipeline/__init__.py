@@ -4,6 +4,6 @@ It shares the validator, the staging primitives and the commit with the in-proce
 package that imports PySpark; nothing of it is imported before a job needs it.
 """
 
-from omnigraph.pipeline.registration import register
+from omnigraph.pipeline.datasource.registration import register
 
 __all__ = ["register"]

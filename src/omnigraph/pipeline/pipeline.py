@@ -16,20 +16,20 @@ from omnigraph.graph.load.reject_options import parse_reject_options
 from omnigraph.graph.query.predicate_text import compile_predicate
 from omnigraph.graph.type_names import find_type
 from omnigraph.ids import MAIN_BRANCH, BranchName
-from omnigraph.pipeline.config import read_pipeline
-from omnigraph.pipeline.embed import EmbedJob, EmbedOptions, require_embeddable
-from omnigraph.pipeline.embed_targets import EmbedMode
-from omnigraph.pipeline.export import SparkExport, plan_export
-from omnigraph.pipeline.foresight import foresee
-from omnigraph.pipeline.load_job import SparkLoad
-from omnigraph.pipeline.pipeline_spec import with_paths_from
-from omnigraph.pipeline.resume import checked_operation
-from omnigraph.pipeline.run_job import PipelineRun, RunOptions
-from omnigraph.pipeline.session import find_active_session, open_session, require_reachable
-from omnigraph.pipeline.source_request import SourceRequest, plan_source
-from omnigraph.pipeline.spark_types import readable_columns
-from omnigraph.pipeline.table_frame import plan_scan, table_frame
-from omnigraph.pipeline.write_job import write_frame
+from omnigraph.pipeline.datasource.snapshot_frame import plan_scan, table_frame
+from omnigraph.pipeline.embed.job import EmbedJob, EmbedOptions, require_embeddable
+from omnigraph.pipeline.embed.targets import EmbedMode
+from omnigraph.pipeline.export.job import SparkExport, plan_export
+from omnigraph.pipeline.load.job import SparkLoad
+from omnigraph.pipeline.load.keyed_write import write_frame
+from omnigraph.pipeline.load.pipeline_run import PipelineRun, RunOptions
+from omnigraph.pipeline.load.resume import checked_operation
+from omnigraph.pipeline.sources.precheck import foresee
+from omnigraph.pipeline.sources.request import SourceRequest, plan_source
+from omnigraph.pipeline.spark.arrow_types import readable_columns
+from omnigraph.pipeline.spark.session import find_active_session, open_session, require_reachable
+from omnigraph.pipeline.spec.pipeline_file import read_pipeline
+from omnigraph.pipeline.spec.pipeline_spec import with_paths_from
 from omnigraph.settings import process_environment
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from omnigraph.graph.jobs.stage_progress import Progress
     from omnigraph.graph.lifecycle.coordinator import GraphCoordinator
     from omnigraph.lang.catalog import EdgeType, NodeType
-    from omnigraph.pipeline.session import PipelineSession
+    from omnigraph.pipeline.spark.session import PipelineSession
     from omnigraph.settings import Settings
 
 

@@ -27,7 +27,7 @@ def _no_session_of_other_tests(
 ) -> None:
     """A session that tests on Spark left active in this process would take every load to it."""
     if request.node.get_closest_marker("spark") is None:
-        monkeypatch.setattr("omnigraph.pipeline.session.find_active_session", lambda: None)
+        monkeypatch.setattr("omnigraph.pipeline.spark.session.find_active_session", lambda: None)
 
 
 @pytest.fixture

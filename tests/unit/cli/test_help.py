@@ -18,7 +18,7 @@ from typer.main import get_command
 
 import omnigraph
 from omnigraph.cli.main import app
-from omnigraph.pipeline.session import PipelineSession
+from omnigraph.pipeline.spark.session import PipelineSession
 
 Door = Callable[..., CompletedProcess[str]]
 GOLDEN = Path(__file__).parent / "golden"

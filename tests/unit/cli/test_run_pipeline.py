@@ -8,7 +8,7 @@ from subprocess import CompletedProcess
 import pytest
 
 from omnigraph import Graph
-from omnigraph.pipeline.session import PipelineSession
+from omnigraph.pipeline.spark.session import PipelineSession
 
 Door = Callable[..., CompletedProcess[str]]
 

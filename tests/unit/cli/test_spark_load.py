@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from omnigraph import Graph
-from omnigraph.pipeline.session import PipelineSession
+from omnigraph.pipeline.spark.session import PipelineSession
 
 Door = Callable[..., CompletedProcess[str]]
 

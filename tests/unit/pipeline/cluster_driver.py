@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 from omnigraph import Graph
 from omnigraph.errors import OmnigraphError
-from omnigraph.pipeline import job_inputs, tasks
-from omnigraph.pipeline.session import SparkMode
+from omnigraph.pipeline.intake import inputs
+from omnigraph.pipeline.spark import tasks
+from omnigraph.pipeline.spark.session import SparkMode
 
 if TYPE_CHECKING:
     from omnigraph.pipeline.pipeline import Pipeline
@@ -77,7 +78,7 @@ def _slow_down(marks: str) -> None:
         session, stage, told, function, schema = given
         return real(session, stage, told, around(function), schema, **more)
 
-    vars(job_inputs)["run_tasks"] = run_tasks
+    vars(inputs)["run_tasks"] = run_tasks
 
 
 def _lose_patience(pipeline: Pipeline) -> None:

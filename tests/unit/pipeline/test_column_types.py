@@ -4,7 +4,7 @@ import pyarrow as pa
 import pytest
 
 from omnigraph.lang import compile_schema
-from omnigraph.pipeline.column_types import cast_to
+from omnigraph.pipeline.spec.column_types import cast_to
 
 SCHEMA = "node Doc { name: String @key  age: I32?  tags: [String]?  sizes: [I64]? }"
 

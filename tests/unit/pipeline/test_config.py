@@ -10,13 +10,8 @@ import pytest
 from omnigraph.errors import InvalidArgument, SettingInvalid
 from omnigraph.graph.jobs.report import LoadMode
 from omnigraph.graph.load.reject_options import ErrorAction
-from omnigraph.pipeline.config import parse_pipeline, read_pipeline
-from omnigraph.pipeline.config_values import (
-    holds_url_secret,
-    is_secret_option,
-    parse_duration_us,
-)
-from omnigraph.pipeline.pipeline_spec import (
+from omnigraph.pipeline.spec.pipeline_file import parse_pipeline, read_pipeline
+from omnigraph.pipeline.spec.pipeline_spec import (
     Column,
     Cursor,
     CursorType,
@@ -25,6 +20,11 @@ from omnigraph.pipeline.pipeline_spec import (
     OnError,
     PipelineSpec,
     SourceFormat,
+)
+from omnigraph.pipeline.spec.secrets import (
+    holds_url_secret,
+    is_secret_option,
+    parse_duration_us,
 )
 
 NIGHTLY = """\
@@ -580,6 +580,6 @@ def test_bytes_that_are_no_text_of_a_sensible_size_are_refused(data: bytes) -> N
 
 
 def test_reading_a_pipeline_needs_no_spark() -> None:
-    code = "import sys, omnigraph.pipeline.config; print('pyspark' in sys.modules)"
+    code = "import sys, omnigraph.pipeline.spec.pipeline_file; print('pyspark' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from omnigraph.errors import SparkNotInstalled
-from omnigraph.pipeline.session import require_connect_packages
+from omnigraph.pipeline.spark.session import require_connect_packages
 
 pytestmark = [
     pytest.mark.spark,
@@ -28,10 +28,10 @@ import json, os, pathlib, signal, sys, tempfile, threading
 import pyarrow as pa
 from pyspark.sql import SparkSession
 from omnigraph.errors import OmnigraphError, SourceError, StorageUnavailable
-from omnigraph.pipeline.handshake import require_matching_executors, versions_here
-from omnigraph.pipeline.progress import StageRunner
-from omnigraph.pipeline.session import open_session
-from omnigraph.pipeline.tasks import frame_of_tasks, run_tasks
+from omnigraph.pipeline.spark.handshake import require_matching_executors, versions_here
+from omnigraph.pipeline.spark.stage_runner import StageRunner
+from omnigraph.pipeline.spark.session import open_session
+from omnigraph.pipeline.spark.tasks import frame_of_tasks, run_tasks
 from omnigraph.settings import load_process_settings
 
 spark = (

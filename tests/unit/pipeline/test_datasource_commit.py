@@ -17,10 +17,10 @@ from pyspark.sql.types import IntegerType, StringType, StructField, StructType
 from omnigraph import Graph
 from omnigraph.errors import ReadSetChanged
 from omnigraph.failpoints import Action, FailpointHit, armed
-from omnigraph.pipeline.datasource import OmnigraphDataSource
-from omnigraph.pipeline.datasource_errors import DataSourceFailed
-from omnigraph.pipeline.datasource_staged import StagedFiles, StagedFrame
-from omnigraph.pipeline.datasource_writer import StagedPart, TableWriter
+from omnigraph.pipeline.datasource.errors import DataSourceFailed
+from omnigraph.pipeline.datasource.source import OmnigraphDataSource
+from omnigraph.pipeline.datasource.staged_frame import StagedFiles, StagedFrame
+from omnigraph.pipeline.datasource.writer import StagedPart, TableWriter
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -13,8 +13,8 @@ import pytest
 from pyspark.sql import datasource as spark
 
 from omnigraph import Graph
-from omnigraph.pipeline.datasource import OmnigraphDataSource, PushingReader
-from omnigraph.pipeline.datasource_filters import table_predicate
+from omnigraph.pipeline.datasource.filters import table_predicate
+from omnigraph.pipeline.datasource.source import OmnigraphDataSource, PushingReader
 from omnigraph.storage.predicates import And
 
 if TYPE_CHECKING:

@@ -23,14 +23,14 @@ from omnigraph import Graph
 from omnigraph.errors import InvalidArgument, SettingInvalid
 from omnigraph.graph.jobs.report import LoadMode
 from omnigraph.lang import compile_schema
-from omnigraph.pipeline.datasource import OmnigraphDataSource, PushingReader
-from omnigraph.pipeline.datasource_errors import DataSourceFailed
-from omnigraph.pipeline.datasource_filters import table_predicate
-from omnigraph.pipeline.datasource_options import (
+from omnigraph.pipeline.datasource.errors import DataSourceFailed
+from omnigraph.pipeline.datasource.filters import table_predicate
+from omnigraph.pipeline.datasource.options import (
     read_options,
     storage_settings,
     write_options,
 )
+from omnigraph.pipeline.datasource.source import OmnigraphDataSource, PushingReader
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

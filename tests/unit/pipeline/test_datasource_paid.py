@@ -17,8 +17,8 @@ from pyspark.sql.pandas.types import from_arrow_schema  # noqa: E402 - needs the
 from tests.unit.embedding.provider_server import ProviderServer  # noqa: E402
 
 from omnigraph import Graph  # noqa: E402
-from omnigraph.pipeline.datasource import OmnigraphDataSource  # noqa: E402
-from omnigraph.pipeline.datasource_writer import TableWriter  # noqa: E402
+from omnigraph.pipeline.datasource.source import OmnigraphDataSource  # noqa: E402
+from omnigraph.pipeline.datasource.writer import TableWriter  # noqa: E402
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

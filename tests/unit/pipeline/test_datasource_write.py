@@ -18,10 +18,10 @@ from pyspark.errors import PySparkException
 
 from omnigraph import Graph
 from omnigraph.pipeline import register
-from omnigraph.pipeline.datasource import OmnigraphDataSource
-from omnigraph.pipeline.datasource_options import write_options
-from omnigraph.pipeline.datasource_writer import StagedPart, TableWriter
-from omnigraph.pipeline.spark_types import spark_type
+from omnigraph.pipeline.datasource.options import write_options
+from omnigraph.pipeline.datasource.source import OmnigraphDataSource
+from omnigraph.pipeline.datasource.writer import StagedPart, TableWriter
+from omnigraph.pipeline.spark.arrow_types import spark_type
 from omnigraph.settings import load_settings
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from pyspark.sql.datasource import DataSourceWriter, WriterCommitMessage
     from pyspark.sql.types import StructType
 
-    from omnigraph.pipeline.session import PipelineSession
+    from omnigraph.pipeline.spark.session import PipelineSession
 
 pytestmark = [
     pytest.mark.spark,
@@ -316,7 +316,7 @@ def test_a_write_whose_task_fails_for_good_leaves_no_version_and_no_file_that_wa
             return done
 
         def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-            from omnigraph.pipeline.datasource_staged import StagedFiles
+            from omnigraph.pipeline.datasource.staged_frame import StagedFiles
 
             parts = [each for each in messages if isinstance(each, StagedPart)]
             results = [each.result for each in parts if each.result is not None]
@@ -403,7 +403,7 @@ def test_options_of_the_storage_reach_the_tasks_and_the_commit(
 WRITING = """
 import sys
 from omnigraph.pipeline import register
-from omnigraph.pipeline.session import open_session
+from omnigraph.pipeline.spark.session import open_session
 from omnigraph.settings import load_process_settings
 
 with open_session(load_process_settings()) as session:

@@ -6,7 +6,7 @@ import hashlib
 
 from ulid import ULID
 
-from omnigraph.pipeline.derived_ids import DerivedIds
+from omnigraph.pipeline.intake.derived_ids import DerivedIds
 
 MOMENT_MS = 1_790_000_000_000
 

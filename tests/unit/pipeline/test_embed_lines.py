@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from omnigraph.errors import InvalidArgument, SourceError
-from omnigraph.pipeline.embed_lines import FileMode, JudgedLine, LineChoice, judge, render
-from omnigraph.pipeline.embed_spec import (
+from omnigraph.pipeline.embed.file_lines import FileMode, JudgedLine, LineChoice, judge, render
+from omnigraph.pipeline.embed.file_spec import (
     DEFAULT_OUTPUT,
     EmbedSpec,
     Selector,

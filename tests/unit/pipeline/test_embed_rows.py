@@ -22,10 +22,10 @@ from omnigraph.failpoints import Action, FailpointHit, armed
 from omnigraph.graph.commit.txn import PreparedWrite, WriteRequest
 from omnigraph.graph.manifest.intent import SidecarKind
 from omnigraph.ids import MAIN_BRANCH, BranchName
-from omnigraph.pipeline import embed_fill
-from omnigraph.pipeline.embed import EmbedJob, EmbedOptions
-from omnigraph.pipeline.embed_targets import EmbedMode
-from omnigraph.pipeline.staged_tables import group_fragments
+from omnigraph.pipeline.embed import fill
+from omnigraph.pipeline.embed.job import EmbedJob, EmbedOptions
+from omnigraph.pipeline.embed.targets import EmbedMode
+from omnigraph.pipeline.staging.key_frames import group_fragments
 from omnigraph.settings import load_settings
 from omnigraph.storage.reading import ROW_ID
 
@@ -162,8 +162,8 @@ def resolved(report: JobReport) -> int:
 @pytest.fixture
 def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
     one_each = partial(group_fragments, rows=1)
-    monkeypatch.setattr("omnigraph.pipeline.embed.group_fragments", one_each)
-    monkeypatch.setattr("omnigraph.pipeline.filled_rows.group_fragments", one_each)
+    monkeypatch.setattr("omnigraph.pipeline.embed.job.group_fragments", one_each)
+    monkeypatch.setattr("omnigraph.pipeline.embed.filled_rows.group_fragments", one_each)
     with Graph.init(tmp_path / "g", schema=SCHEMA) as graph:
         made = Bench(graph, tmp_path / "g")
         for first in (0, 2):
@@ -190,8 +190,8 @@ def test_rows_keep_their_row_ids_and_nothing_is_left_over(bench: Bench) -> None:
 def test_a_task_writes_what_it_holds_as_often_as_it_must(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(embed_fill, "_FLUSH_BYTES", 0)
-    monkeypatch.setattr("omnigraph.pipeline.filled_rows.group_fragments", group_fragments)
+    monkeypatch.setattr(fill, "_FLUSH_BYTES", 0)
+    monkeypatch.setattr("omnigraph.pipeline.embed.filled_rows.group_fragments", group_fragments)
     before = bench.row_ids
     assert bench.embed().tables[0].changed == 4
     assert bench.vectors() == ALL | PLAIN
@@ -352,7 +352,7 @@ def test_a_job_that_fails_deletes_what_it_wrote_and_keeps_what_was_paid(
 
     def overtake() -> None:
         bench.change('update Doc set { body: "newer" } where name = "d1"')
-        monkeypatch.setattr("omnigraph.pipeline.filled_rows.fill", fail)
+        monkeypatch.setattr("omnigraph.pipeline.embed.filled_rows.fill", fail)
 
     with pytest.raises(InternalError, match="no more"):
         bench.embed(at_commit=overtake)

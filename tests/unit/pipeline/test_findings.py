@@ -26,10 +26,11 @@ from omnigraph.graph.validation import (
     refuse_load,
 )
 from omnigraph.ids import MAIN_BRANCH
-from omnigraph.pipeline import part_findings, splits
-from omnigraph.pipeline.load_job import SparkLoad
-from omnigraph.pipeline.part_findings import halvings, keep_findings, read_findings
-from omnigraph.pipeline.source_request import SourceRequest, plan_source
+from omnigraph.pipeline.files import splits
+from omnigraph.pipeline.intake import part_findings
+from omnigraph.pipeline.intake.part_findings import halvings, keep_findings, read_findings
+from omnigraph.pipeline.load.job import SparkLoad
+from omnigraph.pipeline.sources.request import SourceRequest, plan_source
 from omnigraph.settings import Settings, load_settings
 
 if TYPE_CHECKING:

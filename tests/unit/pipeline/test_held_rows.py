@@ -14,8 +14,8 @@ from omnigraph.graph.history.snapshot import open_snapshot
 from omnigraph.graph.jobs.report import LoadMode
 from omnigraph.graph.load.options import LoadOptions
 from omnigraph.ids import MAIN_BRANCH
-from omnigraph.pipeline.load_job import SparkLoad
-from omnigraph.pipeline.source_request import SourceRequest, plan_source
+from omnigraph.pipeline.load.job import SparkLoad
+from omnigraph.pipeline.sources.request import SourceRequest, plan_source
 from omnigraph.settings import Settings
 
 if TYPE_CHECKING:
@@ -29,8 +29,8 @@ SETTINGS = replace(Settings(), pipeline=replace(Settings().pipeline, batch_bytes
 def test_the_largest_type_is_written_when_all_together_hold_much(
     tmp_path: Path, held_bytes: int, files: set[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("omnigraph.pipeline.intake._HELD_BYTES", held_bytes)
-    monkeypatch.setattr("omnigraph.pipeline.splits._STEP_BYTES", 4_096)
+    monkeypatch.setattr("omnigraph.pipeline.intake.row_stager._HELD_BYTES", held_bytes)
+    monkeypatch.setattr("omnigraph.pipeline.files.splits._STEP_BYTES", 4_096)
     path = tmp_path / "in.jsonl"
     path.write_text(
         "".join(

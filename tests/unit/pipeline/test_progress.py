@@ -10,11 +10,11 @@ import pytest
 
 from omnigraph.errors import Cancelled, PipelineTaskError, SparkUnavailable
 from omnigraph.graph.jobs.stage_progress import StageProgress
-from omnigraph.pipeline.progress import SparkStage, StageRunner, count_tasks
-from omnigraph.pipeline.session import PipelineSession
-from omnigraph.pipeline.spark_errors import translate_spark_error
-from omnigraph.pipeline.stage_teller import Amount
-from omnigraph.pipeline.tasks import run_tasks
+from omnigraph.pipeline.spark.errors import translate_spark_error
+from omnigraph.pipeline.spark.session import PipelineSession
+from omnigraph.pipeline.spark.stage_runner import SparkStage, StageRunner, count_tasks
+from omnigraph.pipeline.spark.stage_teller import Amount
+from omnigraph.pipeline.spark.tasks import run_tasks
 
 NUMBERS = pa.schema({"number": pa.int64()})
 

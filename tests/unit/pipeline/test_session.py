@@ -10,20 +10,10 @@ import pytest
 from omnigraph import Graph
 from omnigraph.errors import InvalidArgument, SettingInvalid, SparkNotInstalled, SparkUnavailable
 from omnigraph.graph.blobs.addresses import DENY_ALL
-from omnigraph.pipeline import class_archive
-from omnigraph.pipeline.java_runtime import JavaRuntime, find_java
 from omnigraph.pipeline.pipeline import Pipeline
-from omnigraph.pipeline.session import (
-    PipelineSession,
-    SparkMode,
-    _not_started,
-    cluster_of,
-    find_active_session,
-    open_session,
-    require_connect_packages,
-    start_session,
-)
-from omnigraph.pipeline.session_options import (
+from omnigraph.pipeline.spark import class_archive
+from omnigraph.pipeline.spark.java import JavaRuntime, find_java
+from omnigraph.pipeline.spark.options import (
     MEANING,
     TUNING,
     is_loopback,
@@ -32,6 +22,16 @@ from omnigraph.pipeline.session_options import (
     require_shared_files,
     require_shared_path,
     runs_on_this_machine,
+)
+from omnigraph.pipeline.spark.session import (
+    PipelineSession,
+    SparkMode,
+    _not_started,
+    cluster_of,
+    find_active_session,
+    open_session,
+    require_connect_packages,
+    start_session,
 )
 from omnigraph.settings import Settings, StorageSettings, load_settings
 from omnigraph.storage.location import GraphLocation, parse_location
@@ -61,7 +61,7 @@ def run_python(code: str, **environ: str) -> str:
 OPEN = """
 import sys
 from omnigraph.errors import OmnigraphError
-from omnigraph.pipeline.session import start_session
+from omnigraph.pipeline.spark.session import start_session
 from omnigraph.settings import load_process_settings
 try:
     start_session(load_process_settings())
@@ -318,7 +318,7 @@ def test_an_endpoint_where_nobody_listens_is_told_at_once(connect_packages: None
 @pytest.fixture
 def connect_packages(monkeypatch: pytest.MonkeyPatch) -> None:
     # A session of another test would be used instead of the endpoint.
-    monkeypatch.setattr("omnigraph.pipeline.session.find_active_session", lambda: None)
+    monkeypatch.setattr("omnigraph.pipeline.spark.session.find_active_session", lambda: None)
     try:
         require_connect_packages()
     except SparkNotInstalled as error:
@@ -393,8 +393,8 @@ class TestOneSession:
 STARTED = """
 import sys
 from omnigraph.errors import OmnigraphError
-from omnigraph.pipeline.session import open_session, start_session
-from omnigraph.pipeline.tasks import run_tasks
+from omnigraph.pipeline.spark.session import open_session, start_session
+from omnigraph.pipeline.spark.tasks import run_tasks
 from omnigraph.settings import load_process_settings
 import pyarrow as pa
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pytest
 
-from omnigraph.pipeline.sorted_runs import (
+from omnigraph.pipeline.export.sorted_runs import (
     IdRange,
     Run,
     cut_ranges,

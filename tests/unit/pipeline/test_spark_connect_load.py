@@ -25,7 +25,7 @@ from tests.unit.pipeline.driven_load import (
 )
 
 from omnigraph.errors import SparkNotInstalled
-from omnigraph.pipeline.session import require_connect_packages
+from omnigraph.pipeline.spark.session import require_connect_packages
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from omnigraph.graph.jobs.report import JobReport
     from omnigraph.pipeline.pipeline import Pipeline
-    from omnigraph.pipeline.session import PipelineSession
+    from omnigraph.pipeline.spark.session import PipelineSession
 
 pytestmark = [
     pytest.mark.spark,

@@ -45,12 +45,12 @@ from omnigraph.graph.blobs.addresses import DENY_ALL  # noqa: E402
 from omnigraph.graph.history.snapshot import open_snapshot  # noqa: E402
 from omnigraph.graph.jobs.pins import PINS, JobPin  # noqa: E402
 from omnigraph.ids import MAIN_BRANCH  # noqa: E402
-from omnigraph.pipeline.embed_files import FileJob, embed_file  # noqa: E402
-from omnigraph.pipeline.embed_fill import fill  # noqa: E402
-from omnigraph.pipeline.embed_lines import FileMode, LineChoice  # noqa: E402
-from omnigraph.pipeline.embed_spec import EmbedSpec, TypeSpec  # noqa: E402
+from omnigraph.pipeline.embed.file_job import FileJob, embed_file  # noqa: E402
+from omnigraph.pipeline.embed.file_lines import FileMode, LineChoice  # noqa: E402
+from omnigraph.pipeline.embed.file_spec import EmbedSpec, TypeSpec  # noqa: E402
+from omnigraph.pipeline.embed.fill import fill  # noqa: E402
 from omnigraph.pipeline.pipeline import Pipeline  # noqa: E402
-from omnigraph.pipeline.staged_tables import group_fragments  # noqa: E402
+from omnigraph.pipeline.staging.key_frames import group_fragments  # noqa: E402
 from omnigraph.settings import Engine, load_settings  # noqa: E402
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     from omnigraph.embedding import Embedder
     from omnigraph.graph.jobs.report import JobReport
     from omnigraph.graph.jobs.stage_progress import StageProgress
-    from omnigraph.pipeline.session import PipelineSession
+    from omnigraph.pipeline.spark.session import PipelineSession
 
 pytestmark = [
     pytest.mark.spark,
@@ -195,8 +195,8 @@ def bench(
         monkeypatch.delenv(name, raising=False)
         monkeypatch.delenv(name.lower(), raising=False)
     one_each = partial(group_fragments, rows=1)
-    monkeypatch.setattr("omnigraph.pipeline.embed.group_fragments", one_each)
-    monkeypatch.setattr("omnigraph.pipeline.filled_rows.group_fragments", one_each)
+    monkeypatch.setattr("omnigraph.pipeline.embed.job.group_fragments", one_each)
+    monkeypatch.setattr("omnigraph.pipeline.embed.filled_rows.group_fragments", one_each)
     server = running
     server.seen.clear()
     server.script = []
@@ -453,7 +453,7 @@ def test_tasks_write_rows_that_are_larger_than_what_the_driver_may_hold(bench: B
 def test_a_task_that_fails_after_it_wrote_fills_the_same_rows_again(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("omnigraph.pipeline.filled_rows.fill", failing_once(fill))
+    monkeypatch.setattr("omnigraph.pipeline.embed.filled_rows.fill", failing_once(fill))
     report = bench.embed()
     stage = next(each for each in report.stages if each.name == "resolve")
     assert (stage.tasks, stage.retries) == (3, 3)

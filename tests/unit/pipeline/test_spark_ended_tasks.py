@@ -9,15 +9,15 @@ import pyarrow as pa
 import pytest
 
 from omnigraph.errors import Cancelled, PipelineTaskError
-from omnigraph.pipeline import progress
-from omnigraph.pipeline.progress import StageRunner
-from omnigraph.pipeline.tasks import run_tasks
+from omnigraph.pipeline.spark import stage_runner
+from omnigraph.pipeline.spark.stage_runner import StageRunner
+from omnigraph.pipeline.spark.tasks import run_tasks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
 
-    from omnigraph.pipeline.session import PipelineSession
+    from omnigraph.pipeline.spark.session import PipelineSession
 
 pytestmark = [
     pytest.mark.spark,
@@ -131,8 +131,8 @@ class _Unreachable:
 def test_nothing_that_is_asked_after_an_error_replaces_it(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    progress._wait_for_tasks(_Unreachable())  # type: ignore[arg-type]
-    progress._cancel(_Unreachable())  # type: ignore[arg-type]
+    stage_runner._wait_for_tasks(_Unreachable())  # type: ignore[arg-type]
+    stage_runner._cancel(_Unreachable())  # type: ignore[arg-type]
     assert [each.message for each in caplog.records] == [
         "tasks of Spark may still run",
         "Spark jobs were not cancelled",
@@ -146,7 +146,7 @@ def test_a_stage_that_cannot_be_watched_is_cancelled(
         raise RuntimeError("can't start new thread")
 
     (tmp_path / "begun").touch()
-    monkeypatch.setattr(progress, "_Polled", refuse)
+    monkeypatch.setattr(stage_runner, "_Polled", refuse)
     with pytest.raises(RuntimeError, match="can't start new thread") as failed:
         run_tasks(session, "intake", [1], writing_beside_a_failure(tmp_path), NUMBERS)
     assert "were cancelled" in failed.value.__notes__[0]

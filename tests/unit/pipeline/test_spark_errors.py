@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from omnigraph.errors import PipelineTaskError, SourceError, SparkUnavailable
-from omnigraph.pipeline.frames import reading_errors
-from omnigraph.pipeline.spark_errors import find_reason, is_session_lost, translate_spark_error
+from omnigraph.pipeline.sources.frames import reading_errors
+from omnigraph.pipeline.spark.errors import find_reason, is_session_lost, translate_spark_error
 
 STACK = "\n\tat org.apache.spark.Some.method(Some.scala:1)\n"
 UNREAD = (

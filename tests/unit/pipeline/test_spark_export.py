@@ -29,9 +29,9 @@ from omnigraph.errors import (
     StorageDenied,
     StorageUnavailable,
 )
-from omnigraph.pipeline import export
-from omnigraph.pipeline.export import ExportSizes, SparkExport, plan_export
-from omnigraph.pipeline.export_tasks import write_file
+from omnigraph.pipeline.export import job
+from omnigraph.pipeline.export.job import ExportSizes, SparkExport, plan_export
+from omnigraph.pipeline.export.tasks import write_file
 from omnigraph.settings import Settings
 
 if TYPE_CHECKING:
@@ -39,8 +39,8 @@ if TYPE_CHECKING:
 
     from omnigraph.graph.jobs.report import JobReport
     from omnigraph.graph.jobs.stage_progress import StageProgress
-    from omnigraph.pipeline.export_tasks import WriteTask
-    from omnigraph.pipeline.session import PipelineSession
+    from omnigraph.pipeline.export.tasks import WriteTask
+    from omnigraph.pipeline.spark.session import PipelineSession
 
 pytestmark = [
     pytest.mark.spark,
@@ -471,7 +471,7 @@ def replaced(monkeypatch: pytest.MonkeyPatch, before: Callable[[WriteTask], None
         before(task)
         yield from write_file(task)
 
-    monkeypatch.setattr(export, "write_file", body)
+    monkeypatch.setattr(job, "write_file", body)
 
 
 def killing_once(marks: Path) -> Callable[[WriteTask], None]:
@@ -480,7 +480,7 @@ def killing_once(marks: Path) -> Callable[[WriteTask], None]:
         import signal
         from pathlib import Path
 
-        from omnigraph.pipeline.export_tasks import write_file
+        from omnigraph.pipeline.export.tasks import write_file
 
         list(write_file(task))
         mark = marks / Path(task.path).name

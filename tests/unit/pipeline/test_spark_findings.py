@@ -16,16 +16,17 @@ from omnigraph.graph.history.snapshot import open_snapshot
 from omnigraph.graph.jobs.report import JobReport, LoadMode
 from omnigraph.graph.load.options import LoadOptions
 from omnigraph.ids import MAIN_BRANCH
-from omnigraph.pipeline import checks, part_findings
-from omnigraph.pipeline.load_job import SparkLoad
-from omnigraph.pipeline.source_request import SourceRequest, plan_source
+from omnigraph.pipeline.checks import join_checks
+from omnigraph.pipeline.intake import part_findings
+from omnigraph.pipeline.load.job import SparkLoad
+from omnigraph.pipeline.sources.request import SourceRequest, plan_source
 from omnigraph.settings import MergeStrategy, Settings, load_settings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from omnigraph.pipeline.session import PipelineSession
+    from omnigraph.pipeline.spark.session import PipelineSession
 
 pytestmark = [
     pytest.mark.spark,
@@ -132,7 +133,7 @@ def test_joins_fetch_no_more_than_fit_and_say_how_many_are_listed(
     most_bytes: int, halved_to: int, loads: Loads, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # The violation of a single row is gathered as ever.
-    monkeypatch.setattr(checks, "COLLECTED_BYTES", most_bytes)
+    monkeypatch.setattr(join_checks, "COLLECTED_BYTES", most_bytes)
     assert part_findings.COLLECTED_BYTES == 64 << 20
     message, details = refusal(lambda: loads.load(BAD, "append", max_violations=25))
     plain, whole = refusal(lambda: loads.here(BAD, max_violations=25))
@@ -148,7 +149,7 @@ def test_a_check_that_fits_as_a_whole_is_not_halved(
 ) -> None:
     text = node("p0") + b"".join(edge("Knows", f"k{n}", "p0", "x" * 50) for n in range(3))
     # The last row passes the bound, and there is none after it.
-    monkeypatch.setattr(checks, "COLLECTED_BYTES", 3 * 52 - 1)
+    monkeypatch.setattr(join_checks, "COLLECTED_BYTES", 3 * 52 - 1)
     found = refusal(lambda: loads.load(text, "append"))
     assert found == refusal(lambda: loads.here(text))
     assert len(found[1]["violations"]) == 3

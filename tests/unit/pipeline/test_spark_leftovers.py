@@ -35,18 +35,18 @@ from omnigraph.graph.load.options import LoadOptions
 from omnigraph.graph.manifest.intent import PlannedSchema, SidecarKind
 from omnigraph.ids import MAIN_BRANCH, new_operation_id
 from omnigraph.lang import accept_schema, compile_schema
-from omnigraph.pipeline import load_leftovers, resume
-from omnigraph.pipeline.load_job import SparkLoad
-from omnigraph.pipeline.load_leftovers import LoadLeftovers
-from omnigraph.pipeline.source_request import SourceRequest, plan_source
-from omnigraph.pipeline.staged_files import noted_files
+from omnigraph.pipeline.load import leftovers, resume
+from omnigraph.pipeline.load.job import SparkLoad
+from omnigraph.pipeline.load.leftovers import LoadLeftovers
+from omnigraph.pipeline.sources.request import SourceRequest, plan_source
+from omnigraph.pipeline.staging.job_files import noted_files
 from omnigraph.settings import MergeStrategy, Settings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from omnigraph.graph.jobs.report import JobReport
-    from omnigraph.pipeline.session import PipelineSession
+    from omnigraph.pipeline.spark.session import PipelineSession
 
 HERE = pytest.param("here")
 SPARK = pytest.param(
@@ -470,7 +470,7 @@ class TestStaging:
                 reports.append(loads.load(mode="append", resume=told[0]))
 
         other = threading.Thread(target=go_on)
-        monkeypatch.setattr(load_leftovers, "noted_files", overtaken)
+        monkeypatch.setattr(leftovers, "noted_files", overtaken)
         with (
             armed("spark_load.post_intake", pause),
             armed("spark_load.post_check", fail_in(threading.current_thread())),

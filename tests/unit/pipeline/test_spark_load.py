@@ -29,17 +29,17 @@ from omnigraph.graph.blobs.addresses import DENY_ALL
 from omnigraph.graph.jobs.report import JobReport, LoadMode
 from omnigraph.graph.load.options import LoadOptions
 from omnigraph.ids import BranchName
-from omnigraph.pipeline.load_input import LoadInput
-from omnigraph.pipeline.load_job import SparkLoad
-from omnigraph.pipeline.source_request import SourceRequest, plan_source
+from omnigraph.pipeline.load.input import LoadInput
+from omnigraph.pipeline.load.job import SparkLoad
+from omnigraph.pipeline.sources.request import SourceRequest, plan_source
 from omnigraph.settings import Settings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from omnigraph.pipeline.load_sources import LoadSource
-    from omnigraph.pipeline.session import PipelineSession
+    from omnigraph.pipeline.sources.sources import LoadSource
+    from omnigraph.pipeline.spark.session import PipelineSession
 
 pytestmark = [
     pytest.mark.spark,

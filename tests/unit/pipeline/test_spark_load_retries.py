@@ -16,7 +16,7 @@ from tests.unit.pipeline.driven_load import orphans
 
 from omnigraph import Graph
 from omnigraph.errors import PipelineTaskError
-from omnigraph.pipeline import tasks
+from omnigraph.pipeline.spark import tasks
 from omnigraph.settings import load_settings
 
 if TYPE_CHECKING:
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from omnigraph.graph.jobs.report import JobReport
-    from omnigraph.pipeline.session import PipelineSession
-    from omnigraph.pipeline.tasks import TaskResult
+    from omnigraph.pipeline.spark.session import PipelineSession
+    from omnigraph.pipeline.spark.tasks import TaskResult
 
     Function = Callable[[Any], Iterable[pa.RecordBatch]]  # Any: what a task is told
 
@@ -225,7 +225,7 @@ def test_a_task_that_fails_every_attempt_commits_nothing_and_the_next_load_works
 def test_a_view_that_a_dead_driver_left_disturbs_no_load(
     graph: Graph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from omnigraph.pipeline.staged_views import StagedViews
+    from omnigraph.pipeline.staging.detached_views import StagedViews
 
     with monkeypatch.context() as patched:
         patched.setattr(StagedViews, "close", lambda _: None)

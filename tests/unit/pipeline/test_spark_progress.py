@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from omnigraph.graph.jobs.stage_progress import StageProgress
     from omnigraph.pipeline.pipeline import Pipeline
-    from omnigraph.pipeline.session import PipelineSession
+    from omnigraph.pipeline.spark.session import PipelineSession
 
 pytestmark = [
     pytest.mark.spark,

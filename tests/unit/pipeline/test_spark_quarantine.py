@@ -21,14 +21,14 @@ from omnigraph.graph.jobs.report import JobReport, LoadMode
 from omnigraph.graph.load.options import LoadOptions
 from omnigraph.graph.load.reject_options import parse_reject_options
 from omnigraph.ids import BranchName
-from omnigraph.pipeline.load_job import SparkLoad
-from omnigraph.pipeline.source_request import SourceRequest, plan_source
+from omnigraph.pipeline.load.job import SparkLoad
+from omnigraph.pipeline.sources.request import SourceRequest, plan_source
 from omnigraph.settings import Settings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from omnigraph.pipeline.session import PipelineSession
+    from omnigraph.pipeline.spark.session import PipelineSession
 
 pytestmark = [
     pytest.mark.spark,

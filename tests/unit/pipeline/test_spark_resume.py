@@ -18,10 +18,10 @@ from omnigraph.graph.jobs.pins import PINS
 from omnigraph.graph.jobs.report import LoadMode
 from omnigraph.graph.load.options import LoadOptions
 from omnigraph.ids import MAIN_BRANCH
-from omnigraph.pipeline import resume
-from omnigraph.pipeline.load_job import SparkLoad
-from omnigraph.pipeline.load_leftovers import LoadLeftovers
-from omnigraph.pipeline.source_request import SourceRequest, plan_source
+from omnigraph.pipeline.load import resume
+from omnigraph.pipeline.load.job import SparkLoad
+from omnigraph.pipeline.load.leftovers import LoadLeftovers
+from omnigraph.pipeline.sources.request import SourceRequest, plan_source
 from omnigraph.settings import Settings
 from omnigraph.storage.objects import StorageAdapter
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from omnigraph.graph.jobs.report import JobReport
-    from omnigraph.pipeline.session import PipelineSession
+    from omnigraph.pipeline.spark.session import PipelineSession
 
 pytestmark = [
     pytest.mark.spark,

@@ -12,9 +12,9 @@ import pytest
 from omnigraph import Graph
 from omnigraph.errors import InputChanged, InvalidArgument, SourceError
 from omnigraph.graph.blobs.addresses import DENY_ALL
-from omnigraph.pipeline.config import read_pipeline
-from omnigraph.pipeline.pipeline_spec import with_paths_from
-from omnigraph.pipeline.run_job import PipelineRun, RunOptions
+from omnigraph.pipeline.load.pipeline_run import PipelineRun, RunOptions
+from omnigraph.pipeline.spec.pipeline_file import read_pipeline
+from omnigraph.pipeline.spec.pipeline_spec import with_paths_from
 from omnigraph.settings import Settings
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from omnigraph.pipeline.pipeline import Pipeline
-    from omnigraph.pipeline.session import PipelineSession
+    from omnigraph.pipeline.spark.session import PipelineSession
 
 pytestmark = [
     pytest.mark.spark,

@@ -25,9 +25,9 @@ from omnigraph.errors import (
     SourceError,
 )
 from omnigraph.failpoints import STEPS, armed
-from omnigraph.pipeline.frames import reading_errors
-from omnigraph.pipeline.pipeline_spec import SourceFormat, SourceSpec
-from omnigraph.pipeline.source_request import describe_reader, secrets_of
+from omnigraph.pipeline.sources.frames import reading_errors
+from omnigraph.pipeline.sources.request import describe_reader, secrets_of
+from omnigraph.pipeline.spec.pipeline_spec import SourceFormat, SourceSpec
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from omnigraph.graph.jobs.stage_progress import StageProgress
     from omnigraph.pipeline.pipeline import Pipeline
-    from omnigraph.pipeline.session import PipelineSession
+    from omnigraph.pipeline.spark.session import PipelineSession
 
 pytestmark = [
     pytest.mark.spark,
@@ -603,15 +603,15 @@ def test_a_run_that_fails_at_its_commit_keeps_the_cursor(
 def test_two_runs_from_one_state_do_not_both_commit(
     feed: Feed, graph: Graph, session: PipelineSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from omnigraph.pipeline import run_job
+    from omnigraph.pipeline.load import pipeline_run
 
     feed.declare(mode="merge")
     feed.add(1)
-    real = run_job.PipelineRun._load
+    real = pipeline_run.PipelineRun._load
     entered: list[int] = []
     most = 1
 
-    def overtaken(self: run_job.PipelineRun, *args: Any) -> Any:  # noqa: ANN401 - as the real one
+    def overtaken(self: pipeline_run.PipelineRun, *args: Any) -> Any:  # noqa: ANN401 - as the real one
         if len(entered) < most and not is_inside[-1]:
             entered.append(1)
             is_inside.append(True)
@@ -621,7 +621,7 @@ def test_two_runs_from_one_state_do_not_both_commit(
         return real(self, *args)
 
     is_inside = [False]
-    monkeypatch.setattr(run_job.PipelineRun, "_load", overtaken)
+    monkeypatch.setattr(pipeline_run.PipelineRun, "_load", overtaken)
     before = commits(graph)
     # It is planned again, and finds nothing new.
     assert graph.pipeline(session.spark).run(feed.path).commit is None

@@ -22,14 +22,20 @@ from omnigraph.errors import (
     PipelineTaskError,
     SourceError,
 )
-from omnigraph.pipeline.column_map import TargetSpec
-from omnigraph.pipeline.job_inputs import Where
-from omnigraph.pipeline.load_job import SparkLoad
-from omnigraph.pipeline.load_sources import FrameSource
-from omnigraph.pipeline.pipeline_spec import Column, Expression, KeyParts, SourceFormat, SourceSpec
-from omnigraph.pipeline.progress import StageRunner
-from omnigraph.pipeline.session import PipelineSession
-from omnigraph.pipeline.source_request import source_of
+from omnigraph.pipeline.intake.inputs import Where
+from omnigraph.pipeline.load.job import SparkLoad
+from omnigraph.pipeline.sources.request import source_of
+from omnigraph.pipeline.sources.sources import FrameSource
+from omnigraph.pipeline.spark.session import PipelineSession
+from omnigraph.pipeline.spark.stage_runner import StageRunner
+from omnigraph.pipeline.spec.column_map import TargetSpec
+from omnigraph.pipeline.spec.pipeline_spec import (
+    Column,
+    Expression,
+    KeyParts,
+    SourceFormat,
+    SourceSpec,
+)
 from omnigraph.settings import Settings
 
 if TYPE_CHECKING:
@@ -37,7 +43,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from omnigraph.graph.jobs.stage_progress import StageProgress
-    from omnigraph.pipeline.intake import IntakePlan
+    from omnigraph.pipeline.intake.row_stager import IntakePlan
     from omnigraph.pipeline.pipeline import Pipeline
 
 pytestmark = [

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from omnigraph.errors import InputChanged, ResourceLimit, SourceError
-from omnigraph.pipeline import splits
-from omnigraph.pipeline.splits import cut, read_blocks
+from omnigraph.pipeline.files import splits
+from omnigraph.pipeline.files.splits import cut, read_blocks
 from omnigraph.settings import StorageSettings
 from omnigraph.storage.input_files import InputFiles
 

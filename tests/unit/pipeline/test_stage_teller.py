@@ -3,9 +3,9 @@
 import pyarrow as pa
 
 from omnigraph.graph.jobs.stage_progress import StageProgress
-from omnigraph.pipeline.stage_teller import Amount, StageTeller
-from omnigraph.pipeline.task_lanes import LocalLane
-from omnigraph.pipeline.tasks import run_tasks
+from omnigraph.pipeline.spark.lanes import LocalLane
+from omnigraph.pipeline.spark.stage_teller import Amount, StageTeller
+from omnigraph.pipeline.spark.tasks import run_tasks
 
 NUMBERS = pa.schema({"number": pa.int64()})
 

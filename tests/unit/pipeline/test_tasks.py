@@ -17,15 +17,15 @@ from omnigraph.errors import (
     StorageInternalError,
     StorageUnavailable,
 )
-from omnigraph.pipeline.arrow_batches import conform, from_ipc, to_ipc
-from omnigraph.pipeline.handshake import (
+from omnigraph.pipeline.spark.conform import conform, from_ipc, to_ipc
+from omnigraph.pipeline.spark.handshake import (
     require_executors_of,
     require_matching_executors,
     versions_here,
 )
-from omnigraph.pipeline.progress import StageRunner
-from omnigraph.pipeline.session import PipelineSession
-from omnigraph.pipeline.tasks import TaskResult, frame_of_tasks, run_tasks
+from omnigraph.pipeline.spark.session import PipelineSession
+from omnigraph.pipeline.spark.stage_runner import StageRunner
+from omnigraph.pipeline.spark.tasks import TaskResult, frame_of_tasks, run_tasks
 
 NUMBERS = pa.schema({"number": pa.int64()})
 Body = Callable[[int], Iterable[pa.RecordBatch]]

@@ -37,30 +37,30 @@ from omnigraph.graph.jobs.stage_times import StageTimes  # noqa: E402
 from omnigraph.graph.load.vector_filling import VectorFiller  # noqa: E402
 from omnigraph.ids import UlidSource  # noqa: E402
 from omnigraph.lang import compile_schema  # noqa: E402
-from omnigraph.pipeline.arrow_batches import to_ipc  # noqa: E402
-from omnigraph.pipeline.embed_tasks import (  # noqa: E402
+from omnigraph.pipeline.embed.tasks import (  # noqa: E402
     MOST_TEXTS,
     ChosenTexts,
     PayTask,
     TextModel,
     pay,
 )
-from omnigraph.pipeline.paid_vectors import (  # noqa: E402
+from omnigraph.pipeline.embed.texts import (  # noqa: E402
+    EmbedPlace,
+    TextEmbedding,
+    choose_tasks,
+    share_out,
+)
+from omnigraph.pipeline.spark.conform import to_ipc  # noqa: E402
+from omnigraph.pipeline.spark.lanes import LocalLane  # noqa: E402
+from omnigraph.pipeline.spark.task_storage import open_task_storage  # noqa: E402
+from omnigraph.pipeline.spark.tasks import MAX_RESULT_BYTES  # noqa: E402
+from omnigraph.pipeline.staging.vector_cache import (  # noqa: E402
     PLACES,
     PaidVectors,
     StoredPlaces,
     VectorFiles,
     VectorReader,
     read_file,
-)
-from omnigraph.pipeline.task_lanes import LocalLane  # noqa: E402
-from omnigraph.pipeline.task_storage import open_task_storage  # noqa: E402
-from omnigraph.pipeline.tasks import MAX_RESULT_BYTES  # noqa: E402
-from omnigraph.pipeline.text_embedding import (  # noqa: E402
-    EmbedPlace,
-    TextEmbedding,
-    choose_tasks,
-    share_out,
 )
 from omnigraph.settings import EmbeddingSettings, Secret  # noqa: E402
 
@@ -442,14 +442,14 @@ def test_vectors_of_many_files_are_found_and_each_file_is_read_once(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     job = bench.run([f"text {n}" for n in range(10)])
-    monkeypatch.setattr("omnigraph.pipeline.paid_vectors._OPEN_FILES", 1)
+    monkeypatch.setattr("omnigraph.pipeline.staging.vector_cache._OPEN_FILES", 1)
     read: list[str] = []
 
     def watched(objects: StorageAdapter, path: str) -> pa.RecordBatch | None:
         read.append(path)
         return read_file(objects, path)
 
-    monkeypatch.setattr("omnigraph.pipeline.paid_vectors.read_file", watched)
+    monkeypatch.setattr("omnigraph.pipeline.staging.vector_cache.read_file", watched)
     texts = [f"text {n}" for n in (0, 9, 1, 8, 2, 7)] + ["unknown"]
     keys = [key(each) for each in texts]
     found = VectorFiles(bench.objects).find_all(keys, [job.places.get(each) for each in keys])

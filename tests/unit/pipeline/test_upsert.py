@@ -27,14 +27,14 @@ from omnigraph.graph.jobs.report import LoadMode
 from omnigraph.graph.jobs.stage_times import StageTimes
 from omnigraph.graph.load.options import LoadOptions
 from omnigraph.ids import BranchName, new_operation_id, seeded_ids
-from omnigraph.pipeline import distributed_upsert
-from omnigraph.pipeline.distributed_upsert import OFFSETS_BYTES, DistributedUpsert, merge_parts
-from omnigraph.pipeline.load_job import SparkLoad
-from omnigraph.pipeline.progress import StageRunner
-from omnigraph.pipeline.source_request import SourceRequest, plan_source
-from omnigraph.pipeline.staged_views import StagedView
-from omnigraph.pipeline.task_storage import open_task_storage
-from omnigraph.pipeline.upsert import Upserts, driver_bytes
+from omnigraph.pipeline.load.job import SparkLoad
+from omnigraph.pipeline.sources.request import SourceRequest, plan_source
+from omnigraph.pipeline.spark.stage_runner import StageRunner
+from omnigraph.pipeline.spark.task_storage import open_task_storage
+from omnigraph.pipeline.staging.detached_views import StagedView
+from omnigraph.pipeline.upsert import distributed
+from omnigraph.pipeline.upsert.distributed import OFFSETS_BYTES, DistributedUpsert, merge_parts
+from omnigraph.pipeline.upsert.strategy import Upserts, driver_bytes
 from omnigraph.settings import MergeStrategy, Settings
 from omnigraph.storage.blobs import STORED_BLOB
 from omnigraph.storage.indexes import IndexKind, IndexSpec
@@ -46,8 +46,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from omnigraph.graph.jobs.report import JobReport
-    from omnigraph.pipeline.session import PipelineSession
-    from omnigraph.pipeline.upsert_tasks import MergePart, MergePlan, PartResult
+    from omnigraph.pipeline.spark.session import PipelineSession
+    from omnigraph.pipeline.upsert.tasks import MergePart, MergePlan, PartResult
     from omnigraph.storage.handles import StagedWrite, TableHandle
 
 ON_SPARK = [
@@ -494,7 +494,7 @@ class TestRetries:
         bench = Workbench(tmp_path / "tables")
         base = table_of(bench, [doc(n, 1) for n in range(20)])
         rows = [doc(n, 2) for n in range(10, 25)]
-        monkeypatch.setattr(distributed_upsert, "write_part", dying_once(tmp_path / "mark"))
+        monkeypatch.setattr(distributed, "write_part", dying_once(tmp_path / "mark"))
         merges = Merges(bench, session)
         upserts = merges.upserts(MergeStrategy.DISTRIBUTED)
         assert upserts.distributed is not None
@@ -518,7 +518,7 @@ def dying_once(mark: Path) -> Callable[[MergePlan, MergePart, pa.Table], PartRes
     """Writes a part and kills its worker, once. Nested, so that its code travels with it."""
 
     def write(plan: MergePlan, part: MergePart, places: pa.Table) -> PartResult:
-        from omnigraph.pipeline.upsert_tasks import write_part
+        from omnigraph.pipeline.upsert.tasks import write_part
 
         result = write_part(plan, part, places)
         try:
@@ -796,7 +796,7 @@ class TestLoads:
         def fail(task: object) -> Iterator[pa.RecordBatch]:
             raise InternalError(f"no deletion today: {type(task).__name__}")
 
-        monkeypatch.setattr(distributed_upsert, "delete_replaced", fail)
+        monkeypatch.setattr(distributed, "delete_replaced", fail)
         with pytest.raises(InternalError, match="no deletion today"):
             loads.load(FIRST)
         assert loads.files() == before

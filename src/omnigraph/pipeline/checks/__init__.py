@@ -1,0 +1,1 @@
+"""The rules that need committed rows, as joins on executors or on the driver."""

@@ -1,0 +1,92 @@
+"""Checks 5 to 7 by the validator itself, in one process: for loads whose keys fit easily.
+
+Committed rows are looked up by key instead of being read.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from omnigraph.errors import InternalError
+from omnigraph.graph.arrays import one_array
+from omnigraph.graph.commit.lookups import TxnLookups
+from omnigraph.graph.jobs.report import LoadMode
+from omnigraph.graph.load.held_rules import HeldRelations
+from omnigraph.graph.load.load_delta import load_delta
+from omnigraph.graph.validation import Findings, FittedRows, gather
+from omnigraph.graph.validation.delta import prepare_write
+from omnigraph.graph.validation.evaluator import check_relations
+from omnigraph.lang.catalog import EdgeType
+from omnigraph.pipeline.staging.key_columns import PLACE
+from omnigraph.pipeline.staging.key_frames import read_part
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from omnigraph.graph.commit.txn import WriteTxn
+    from omnigraph.graph.manifest.rows import TableRef
+    from omnigraph.graph.validation import TableDelta
+    from omnigraph.pipeline.staging.key_frames import StagedTable
+    from omnigraph.storage.graph_storage import GraphStorage
+
+DRIVER_ROWS: Final = 1_000_000
+"""Up to so many rows of input the driver checks them itself."""
+
+
+class DriverChecks:
+    """The checks of one load over one captured state; its rows are in memory."""
+
+    def __init__(
+        self,
+        txn: WriteTxn,
+        mode: LoadMode,
+        tables: Mapping[TableRef, StagedTable],
+        storage: GraphStorage,
+        *,
+        sample: int,
+    ) -> None:
+        self._txn = txn
+        self._mode = mode
+        self._sample = sample
+        self._places: dict[TableRef, pa.Array[Any]] = {}  # Any: numbers
+        self._deltas = {
+            ref: self._delta(ref, table, storage) for ref, table in tables.items() if table.parts
+        }
+
+    def superseded(self) -> dict[TableRef, list[int]]:
+        """Places of records that a later record of the same edge id replaces, by table."""
+        found: dict[TableRef, list[int]] = {}
+        for ref, delta in self._deltas.items():
+            if self._mode is not LoadMode.MERGE or not isinstance(delta.item, EdgeType):
+                continue
+            is_older = np.ones(delta.rows.table.num_rows, np.bool_)
+            is_older[delta.image.at] = False
+            # A row without an id is no record of any edge; it is a violation already.
+            is_older &= one_array(delta.rows.table["id"]).is_valid().to_numpy(zero_copy_only=False)
+            if is_older.any():
+                places = self._places[ref].to_numpy()[is_older]
+                found[ref] = [int(each) for each in places]
+        return found
+
+    def findings(self) -> Findings:
+        """Everything that is wrong across rows; the rows of violations are places."""
+        write = prepare_write(self._txn.catalog, self._deltas.values(), TxnLookups(self._txn))
+        return gather(check_relations(write, limit=self._sample), limit=self._sample)
+
+    def rules(self, most: int) -> HeldRelations:
+        """The same rules for whoever rejects rows."""
+        rows = {ref: delta.rows for ref, delta in self._deltas.items()}
+        lookups = TxnLookups(self._txn)
+        return HeldRelations(self._txn.catalog, self._mode, rows, lookups, most=most)
+
+    def _delta(self, ref: TableRef, table: StagedTable, storage: GraphStorage) -> TableDelta:
+        parts = [rows for part in table.parts for rows in read_part(storage, table, part)]
+        if not parts:
+            raise InternalError(f"nothing is staged for {table.item.name}; please report this")
+        rows = pa.concat_tables(parts).sort_by(PLACE).combine_chunks()
+        self._places[ref] = one_array(rows[PLACE])
+        fitted = FittedRows(item=table.item, table=rows, lines=self._places[ref])
+        return load_delta(fitted, self._mode)

@@ -1,0 +1,1 @@
+"""The Spark data source `omnigraph`: reading snapshots and writing frames."""

@@ -1,0 +1,1 @@
+"""Embedding jobs: vectors for a type, or for a file of texts."""

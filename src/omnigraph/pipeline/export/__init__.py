@@ -1,0 +1,1 @@
+"""The export job: sorted files of one snapshot."""

@@ -1,0 +1,1 @@
+"""Input files: splits, formats, shapes, and where a row stands."""

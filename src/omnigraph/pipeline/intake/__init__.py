@@ -1,0 +1,1 @@
+"""From input to staged rows: the first stage of a load."""

@@ -1,0 +1,345 @@
+"""Intake: typed rows, judged by the rules of single rows, and staged.
+
+Runs on an executor and must give the same when it is repeated. Rows that break no rule are written
+as data files of their tables, uncommitted. Of the others only the keys are kept, so that the checks
+across rows see them too. Where the lines of staged rows do not simply follow each other, their
+numbers lie in a file beside.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections import defaultdict
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from omnigraph.clock import SystemClock
+from omnigraph.embedding import open_embedder
+from omnigraph.errors import InternalError
+from omnigraph.graph.arrays import one_array
+from omnigraph.graph.blobs.blob_values import joined
+from omnigraph.graph.blobs.unseen_blobs import with_unseen_blobs
+from omnigraph.graph.load.vector_filling import VectorFiller, without_missing_vectors
+from omnigraph.graph.manifest.table_refs import ref_of
+from omnigraph.graph.validation import Findings, check_rows, gather
+from omnigraph.ids import UlidSource
+from omnigraph.lang.catalog import NodeType
+from omnigraph.pipeline.intake.part_findings import KeptFindings, keep_findings
+from omnigraph.pipeline.intake.part_rejects import KeptRejects, PartRejects
+from omnigraph.pipeline.spark.conform import to_ipc
+from omnigraph.pipeline.spark.task_storage import TaskTable, open_task_storage, open_task_table
+from omnigraph.pipeline.staging.job_files import staging_folder, write_noted
+from omnigraph.pipeline.staging.key_columns import PLACE, stored_names
+from omnigraph.pipeline.staging.vector_cache import PaidVectors
+from omnigraph.settings import load_process_settings
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from omnigraph.graph.blobs.addresses import ExternalBlobs
+    from omnigraph.graph.blobs.blob_values import BlobBudget
+    from omnigraph.graph.manifest.rows import TableRef
+    from omnigraph.graph.validation import FittedRows, Violation
+    from omnigraph.lang.catalog import Catalog, EdgeType
+    from omnigraph.pipeline.files.row_origin import RowRun
+    from omnigraph.pipeline.intake.part_rejects import RawRow
+    from omnigraph.storage.graph_storage import GraphStorage
+    from omnigraph.storage.pieces import Pieces
+
+INTAKE_RESULT: Final = pa.schema([pa.field("result", pa.binary(), nullable=False)])
+Numbers: TypeAlias = npt.NDArray[np.int64]
+
+_FLUSH_BYTES: Final = 64 << 20
+"""Rows of one table that wait to be written."""
+_HELD_BYTES: Final = 256 << 20
+"""Rows of all tables: a part may hold rows of any number of types."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IntakePlan:
+    """What is the same for all parts of a job."""
+
+    root: str
+    operation_id: str
+    authored_ms: int
+    catalog: Catalog
+    tables: Mapping[TableRef, TaskTable]
+    """Where rows of each type are written."""
+    external: ExternalBlobs
+    embeds_nullable: bool
+    """Vectors that may be null are filled too, not only the required ones."""
+    is_rehearsal: bool
+    """Nothing will be committed: no embedder is asked, and vectors to be filled are zero."""
+    block_bytes: int
+    sample: int
+    """How many violations a task reports."""
+    rows_per_file: int
+    """How many rows a data file may have."""
+    paid_folder: str | None = None
+    """Where vectors are kept that an embedder gave, so that nothing is paid for twice."""
+    keeps_rejects: int | None = None
+    """How many bad rows a task keeps whole; `None`: nobody asks for them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableIntake:
+    """What a part of the input brought to one table."""
+
+    pieces: Pieces
+    read: int
+    """Records of this type, good and bad."""
+    staged: int
+    has_given_ids: bool
+    """Ids came with the input or follow from its keys: they may repeat or exist already."""
+    first_line: int | None = None
+    """Line of the first staged row, when all the others follow it one by one."""
+    lines_file: str | None = None
+    """Else: where the lines are."""
+    bad_file: str | None = None
+    """Keys of the rows that break a rule."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IntakeResult:
+    """What became of one part of the input: a split of a file, or a partition of a frame."""
+
+    ordinal: int
+    lines: int
+    """Lines, or rows, of the part."""
+    size_bytes: int
+    tables: Mapping[TableRef, TableIntake]
+    respelled: Mapping[str, Mapping[str, str]]
+    """Ids of nodes that were rewritten, by node type."""
+    findings: KeptFindings = field(default_factory=KeptFindings)
+    """With lines of the part, not of its file."""
+    no_records: int = 0
+    """Lines that are neither blank nor records."""
+    rejects: KeptRejects = field(default_factory=KeptRejects)
+    """The rows that break a rule by themselves."""
+    runs: tuple[RowRun, ...] = ()
+    """Of which files the rows are, where Spark reads files."""
+    spent_files: tuple[str, ...] = ()
+    """Of paid vectors: what is in them is in the rows."""
+
+
+def look_for_blobs(plan: IntakePlan, rows: FittedRows, blobs: BlobBudget) -> FittedRows:
+    """The rows, after their blobs outside the graph were looked for.
+
+    Raises:
+        ExternalBlobSource: one could not be looked at, and nobody asks for bad rows.
+    """
+    if plan.keeps_rejects is not None:
+        return with_unseen_blobs(rows, blobs, limit=ALL_ROWS)
+    blobs.probe()
+    return rows
+
+
+def intake_batch(result: IntakeResult) -> pa.RecordBatch:
+    """What a task gives back: one row with the pickled result."""
+    return pa.record_batch([pa.array([pickle.dumps(result)], pa.binary())], schema=INTAKE_RESULT)
+
+
+def read_intake(batch: pa.RecordBatch) -> IntakeResult:
+    """What a task gave."""
+    result = pickle.loads(batch.column(0)[0].as_py())  # noqa: S301 - our own task pickled it
+    if not isinstance(result, IntakeResult):
+        raise InternalError(f"an intake gave a {type(result).__name__}")
+    return result
+
+
+def _of_part(found: Findings) -> Findings:
+    """The same, in the order of the part: rows are counted within what is taken at once."""
+    violations = tuple(
+        replace(each, subject=replace(each.subject, row=each.subject.input_line))
+        for each in found.violations
+    )
+    return replace(found, violations=violations)
+
+
+@dataclass
+class _Held:
+    """Rows of one table that wait to be written, and what was written."""
+
+    item: NodeType | EdgeType
+    tables: list[pa.Table] = field(default_factory=list)
+    held_bytes: int = 0
+    lines: list[Numbers] = field(default_factory=list)
+    bad: list[pa.RecordBatch] = field(default_factory=list)
+    pieces: list[Pieces] = field(default_factory=list)
+    read: int = 0
+    has_given_ids: bool = False
+
+
+class RowStager:
+    """Takes the rows of one part of the input and writes those that break no rule."""
+
+    def __init__(self, plan: IntakePlan, ordinal: int) -> None:
+        self._plan = plan
+        self._ordinal = ordinal
+        self._storage: GraphStorage = open_task_storage(plan.root)
+        self._paid = (
+            None
+            if plan.paid_folder is None
+            else PaidVectors(self._storage.objects, f"{plan.paid_folder}/{ordinal:06d}")
+        )
+        self._filler = VectorFiller(
+            open_embedder=partial(open_embedder, load_process_settings().embedding, SystemClock()),
+            fills_nullable=plan.embeds_nullable,
+            memory=self._paid,
+        )
+        self._held: dict[TableRef, _Held] = {}
+        self._findings = Findings()
+        self._respelled: defaultdict[str, dict[str, str]] = defaultdict(dict)
+        self._rejects = PartRejects(plan.keeps_rejects)
+
+    def refuse(self, found: Iterable[Violation], raw: RawRow) -> None:
+        """Lines that are no records; `raw` gives the text of a line."""
+        self._rejects.add(None, found, raw)
+
+    def take(self, fitted: FittedRows, lines: Numbers, raw: RawRow, *, has_given_ids: bool) -> None:
+        """Rows of one type, with their lines in the part, which ascend over all calls."""
+        item = fitted.item
+        ref = ref_of(item)
+        held = self._held.setdefault(ref, _Held(item))
+        held.read += fitted.table.num_rows
+        if isinstance(item, NodeType):
+            self._respelled[item.name].update(fitted.respelled)
+            has_given_ids |= item.key is not None
+        held.has_given_ids |= has_given_ids
+        found = check_rows(fitted, limit=ALL_ROWS)
+        self._findings = gather((self._findings, _of_part(found)), limit=self._plan.sample)
+        is_bad = np.zeros(fitted.table.num_rows, np.bool_)
+        is_bad[[each.subject.row for each in found.violations if each.subject.row is not None]] = (
+            True
+        )
+        good = fitted.table
+        if is_bad.any():
+            self._rejects.add(ref, found.violations, raw)
+            held.bad.append(_keys_of(item, fitted.table, lines, is_bad))
+            good = good.filter(pa.array(~is_bad))
+        if self._plan.is_rehearsal:
+            good = without_missing_vectors(item, good)
+        else:
+            good = self._filler.filled(item, good)
+        held.tables.append(good)
+        held.lines.append(lines[~is_bad])
+        held.held_bytes += good.nbytes
+        if held.held_bytes > _FLUSH_BYTES:
+            self._write(ref, held)
+        elif sum(each.held_bytes for each in self._held.values()) > _HELD_BYTES:
+            self._write(*max(self._held.items(), key=lambda each: each[1].held_bytes))
+
+    def finish(
+        self, *, lines: int, size_bytes: int, findings: Findings | None = None
+    ) -> IntakeResult:
+        """Write what is left; the result of the part, with findings from before `take`."""
+        self._filler.close()
+        tables = {ref: self._finish(ref, held) for ref, held in self._held.items()}
+        folder, sample = staging_folder(self._plan.operation_id), self._plan.sample
+        found = gather((findings or Findings(), self._findings), limit=sample)
+        return IntakeResult(
+            ordinal=self._ordinal,
+            lines=lines,
+            size_bytes=size_bytes,
+            tables=tables,
+            findings=keep_findings(self._storage, folder, self._ordinal, found, sample=sample),
+            respelled=dict(self._respelled),
+            no_records=0 if findings is None else findings.total,
+            rejects=self._rejects.keep(self._storage, folder, self._ordinal),
+            spent_files=() if self._paid is None else self._paid.spent(),
+        )
+
+    def _write(self, ref: TableRef, held: _Held) -> None:
+        rows = joined(held.item.arrow_schema, held.tables)
+        held.tables, held.held_bytes = [], 0
+        handle = open_task_table(self._storage, self._plan.tables[ref])
+        held.pieces.append(
+            write_noted(
+                self._storage,
+                self._plan.operation_id,
+                handle,
+                rows,
+                rows_per_file=self._plan.rows_per_file,
+            )
+        )
+
+    def _finish(self, ref: TableRef, held: _Held) -> TableIntake:
+        from omnigraph.storage.pieces import join_pieces
+
+        if held.tables:
+            self._write(ref, held)
+        lines = np.concatenate([np.zeros(0, np.int64), *held.lines])
+        kept = keep_lines(self._storage, self._plan.operation_id, self._ordinal, ref, lines)
+        return TableIntake(
+            pieces=join_pieces(held.pieces),
+            read=held.read,
+            staged=len(lines),
+            has_given_ids=held.has_given_ids,
+            first_line=kept.first_line,
+            lines_file=kept.lines_file,
+            bad_file=None
+            if not held.bad
+            else keep_batches(
+                self._storage, self._plan.operation_id, self._ordinal, ref, "bad", held.bad
+            ),
+        )
+
+
+ALL_ROWS: Final = 1 << 62
+"""A limit that is none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeptLines:
+    """Where the lines of staged rows are told."""
+
+    first_line: int | None
+    lines_file: str | None
+
+
+def keep_lines(
+    storage: GraphStorage, operation_id: str, ordinal: int, ref: TableRef, lines: Numbers
+) -> KeptLines:
+    """The lines of staged rows: the first of them, or a file with all."""
+    follows = len(lines) == 0 or bool((np.diff(lines) == 1).all())
+    if follows:
+        return KeptLines(first_line=int(lines[0]) if len(lines) else None, lines_file=None)
+    batches = [pa.record_batch({"line": pa.array(lines)})]
+    return KeptLines(
+        first_line=None,
+        lines_file=keep_batches(storage, operation_id, ordinal, ref, "lines", batches),
+    )
+
+
+def keep_batches(
+    storage: GraphStorage,
+    operation_id: str,
+    ordinal: int,
+    ref: TableRef,
+    what: str,
+    batches: Sequence[pa.RecordBatch],
+) -> str:
+    """Batches that belong to no table, in a file of the job; its path."""
+    # A task that runs twice must not write over what the other run told of.
+    run = UlidSource(SystemClock()).next_ulid()
+    path = f"{staging_folder(operation_id)}/{what}-{ordinal:06d}-{ref.table_id}-{run}.arrow"
+    storage.objects.put(path, to_ipc(batches, batches[0].schema))
+    return path
+
+
+def _keys_of(
+    item: NodeType | EdgeType, rows: pa.Table, lines: Numbers, chosen: npt.NDArray[np.bool_]
+) -> pa.RecordBatch:
+    """What checks across rows look at, of the chosen rows; places are lines of the part."""
+    kept = rows.select(stored_names(item)).filter(pa.array(chosen))
+    kept = kept.append_column(PLACE, pa.array(lines[chosen], pa.int64())).combine_chunks()
+    # A broken row may lack what the table requires.
+    fields = [each.with_nullable(nullable=True) for each in kept.schema]
+    return pa.RecordBatch.from_arrays(
+        [one_array(each) for each in kept.columns], schema=pa.schema(fields)
+    )

@@ -1,0 +1,1 @@
+"""The load job: input, checks, commit, resume, and what it clears up behind itself."""

@@ -1,0 +1,490 @@
+"""A run of a `pipeline.yaml`: its sources into their types, as one commit that knows its cursors.
+
+The same run again is no second commit: a run is known by its name, mapping, mode, the marks of its
+files and the ranges of its cursors. Two runs that start from the same state cannot both commit.
+"""
+
+from __future__ import annotations
+
+import json
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final
+
+from omnigraph.errors import (
+    IdempotencyKeyReused,
+    InternalError,
+    InvalidArgument,
+    ReadSetChanged,
+    SourceError,
+)
+from omnigraph.graph.history.pipeline_history import read_history
+from omnigraph.graph.history.snapshot import open_snapshot
+from omnigraph.graph.load.options import LoadOptions
+from omnigraph.graph.load.reject_options import parse_reject_options
+from omnigraph.ids import BranchName, new_operation_id
+from omnigraph.lang.suggest import did_you_mean
+from omnigraph.pipeline.intake.inputs import marks_of
+from omnigraph.pipeline.load.job import SparkLoad
+from omnigraph.pipeline.load.receipts import told_again
+from omnigraph.pipeline.sources.cursors import (
+    CursorRange,
+    find_range,
+    has_nothing_to_read,
+    rows_within,
+)
+from omnigraph.pipeline.sources.frames import changes_told, read_frame, source_errors
+from omnigraph.pipeline.sources.precheck import foresee
+from omnigraph.pipeline.sources.request import (
+    find_files,
+    frame_source,
+    same_files,
+    secrets_of,
+    source_of,
+)
+from omnigraph.pipeline.sources.sources import FrameSource, LineFiles
+from omnigraph.pipeline.spark.stage_runner import StageRunner
+from omnigraph.pipeline.spec.column_map import TargetSpec, mistakes_told, require_target
+from omnigraph.pipeline.spec.digests import text_digest
+from omnigraph.pipeline.spec.pipeline_spec import EdgeMapping, SourceFormat
+from omnigraph.storage.input_files import InputFiles
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from pyspark.sql import DataFrame
+
+    from omnigraph.graph.blobs.addresses import ExternalBlobs
+    from omnigraph.graph.history.commit_graph import Commit
+    from omnigraph.graph.history.pipeline_history import PipelineHistory
+    from omnigraph.graph.jobs.report import JobReport
+    from omnigraph.graph.jobs.stage_progress import Progress
+    from omnigraph.graph.lifecycle.coordinator import GraphCoordinator
+    from omnigraph.lang.catalog import Catalog
+    from omnigraph.pipeline.sources.sources import LoadSource
+    from omnigraph.pipeline.spark.session import PipelineSession
+    from omnigraph.pipeline.spec.pipeline_spec import Cursor, NodeMapping, PipelineSpec, SourceSpec
+    from omnigraph.settings import Settings
+    from omnigraph.storage.input_files import InputFile
+
+_DIGEST_BYTES: Final = 20
+_PLANS: Final = 3
+"""How often a run is planned when others, or a recovery, were faster."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunOptions:
+    """How a pipeline is run."""
+
+    only: Sequence[str] | None = None
+    """Names of sources; the others are left alone."""
+    full_refresh: bool = False
+    """Read every source from its beginning."""
+    keep_cursor: bool = False
+    """Go on from a cursor although the source or its mapping changed."""
+    force: bool = False
+    """Load although the same run was committed before."""
+    dry_run: bool = False
+    resume: str | None = None
+    """The operation of a run that was cut off."""
+
+    def __post_init__(self) -> None:
+        if self.full_refresh and self.keep_cursor:
+            raise InvalidArgument(
+                "a full refresh reads from the beginning and keeping the cursor does not; say one"
+                " of the two",
+                argument="keep_cursor",
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _PlannedSource:
+    """One source of a run."""
+
+    spec: SourceSpec
+    source: LoadSource
+    marks: Sequence[str] | None
+    """What tells its rows from those of another run; `None` when nothing does."""
+    cursor: Mapping[str, Any] | None = None
+    """What the commit keeps: `value` and `mapping`."""
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all of it is read, and it is known what that is."""
+        return self.spec.cursor is None and self.marks is not None
+
+
+class PipelineRun:
+    """One run of one file; Spark is asked for when it is needed."""
+
+    def __init__(
+        self,
+        graph: GraphCoordinator,
+        session: Callable[[], PipelineSession],
+        settings: Settings,
+        spec: PipelineSpec,
+        options: RunOptions,
+        *,
+        external: ExternalBlobs,
+        actor_id: str | None = None,
+        progress: Progress | None = None,
+        started: Callable[[str], None] | None = None,
+        shared_filesystem: bool = False,
+    ) -> None:
+        self._graph = graph
+        self._open_session = session
+        self._settings = settings
+        self._spec = spec
+        self._options = options
+        self._external = external
+        self._actor_id = actor_id
+        self._progress = progress
+        self._started = started
+        self._shared_filesystem = shared_filesystem
+
+    def report(self) -> JobReport:
+        """Run it.
+
+        Raises:
+            InvalidArgument: `only` names no source, or a cursor no longer fits its source.
+            ReadSetChanged: other runs of the same pipeline were committed meanwhile, again and
+                again.
+        """
+        for left in reversed(range(_PLANS)):
+            try:
+                return self._report()
+            except IdempotencyKeyReused as error:
+                if not left:
+                    raise ReadSetChanged(
+                        f"other runs of the pipeline {self._spec.name!r} were committed meanwhile;"
+                        " run it again, it then starts from there",
+                        **error.details,
+                    ) from error
+        raise InternalError("a run was planned not once; please report this")
+
+    def _report(self) -> JobReport:
+        names = _chosen(self._spec, self._options.only)
+        line = self._graph.lines.read(self._graph.branch_id(self._spec.branch))
+        history = read_history(line, self._spec.name)
+        catalog = open_snapshot(self._graph, None, self._spec.branch).catalog
+        self._foresee(catalog, names)
+        planned = self._planned([self._spec.sources[name] for name in names], history, catalog)
+        job_key = self._job_key(planned)
+        kept = history.sources | {
+            each.spec.name: self._source_key(each) for each in planned if each.is_whole
+        }
+        cursors = history.cursors | {
+            each.spec.name: each.cursor for each in planned if each.cursor is not None
+        }
+        done = None if job_key is None else history.by_job_key.get(job_key)
+        warnings = tuple(text for each in planned for text in each.warnings)
+        if done is not None and not self._options.force:
+            return self._told_again(done, job_key, cursors, warnings)
+        stats = {
+            "name": self._spec.name,
+            "job_key": job_key,
+            "cursors": cursors,
+            "sources": kept,
+        }
+        report = self._load(self._unread(planned, history), stats, history)
+        # Without a commit nothing was kept, and the next run starts where this one did.
+        is_kept = report.commit is not None or report.dry_run
+        told = cursors if is_kept else history.cursors
+        return replace(
+            report,
+            job_key=job_key,
+            cursors={name: each["value"] for name, each in told.items()},
+            warnings=(*warnings, *report.warnings),
+        )
+
+    def _load(
+        self,
+        planned: Sequence[_PlannedSource],
+        stats: Mapping[str, Any],
+        history: PipelineHistory,
+    ) -> JobReport:
+        job_key = stats["job_key"]
+        job = SparkLoad(
+            self._graph,
+            self._open_session(),
+            self._settings,
+            [each.source for each in planned],
+            replace(
+                self._load_options(),
+                idempotency_key=self._turn(history),
+            ),
+            external=self._external,
+            stats={"pipeline": stats},
+            # Without a job key, or by force, no other run is the same as this one.
+            digest=new_operation_id(self._graph.ids)
+            if job_key is None or self._options.force
+            else job_key,
+            progress=self._progress,
+            started=self._started,
+            resume=self._options.resume,
+            shared_filesystem=self._shared_filesystem,
+        )
+        try:
+            return job.rehearse() if self._options.dry_run else job.report()
+        finally:
+            for each in planned:
+                if isinstance(each.source, FrameSource):
+                    each.source.release()
+
+    def _unread(
+        self, planned: Sequence[_PlannedSource], history: PipelineHistory
+    ) -> list[_PlannedSource]:
+        """The sources without those that the last run has read as they are.
+
+        Only beside a cursor: the range of a cursor makes every run another one, and what has none
+        would be loaded again by each. Without cursors the job key tells that all is done. After a
+        run that rejected rows all is read: what they missed may be there by now.
+        """
+        if self._options.force or self._options.full_refresh:
+            return list(planned)
+        if history.had_rejects or not any(each.spec.cursor for each in planned):
+            return list(planned)
+        return [
+            each
+            for each in planned
+            if not (each.is_whole and history.sources.get(each.spec.name) == self._source_key(each))
+        ]
+
+    def _source_key(self, planned: _PlannedSource) -> str:
+        """What tells a source that is read as a whole, and what is made of it, from any other."""
+        spec = self._spec
+        how = [spec.mode.value, spec.embed, spec.mapping_hash(planned.spec.name)]
+        return _digest([*how, *(planned.marks or ())])
+
+    def _load_options(self) -> LoadOptions:
+        bad = self._spec.on_error
+        return LoadOptions(
+            mode=self._spec.mode,
+            branch=BranchName(self._spec.branch),
+            actor_id=self._actor_id,
+            embed=self._spec.embed,
+            rejects=parse_reject_options(
+                self._settings,
+                on_error=bad.action,
+                rejects=bad.rejects,
+                max_rejects=bad.max_rejects,
+                max_reject_ratio=bad.max_reject_ratio,
+            ),
+        )
+
+    def _foresee(self, catalog: Catalog, names: Sequence[str]) -> None:
+        """Refuse what the schema does not have, before Spark is started."""
+        for name in names:
+            for target in self._targets(name):
+                with mistakes_told(name, target):
+                    require_target(catalog, target)
+
+    def _targets(self, source: str) -> list[TargetSpec]:
+        return [
+            *(_target(each, "node") for each in self._spec.nodes if each.source == source),
+            *(_target(each, "edge") for each in self._spec.edges if each.source == source),
+        ]
+
+    def _planned(
+        self, specs: Sequence[SourceSpec], history: PipelineHistory, catalog: Catalog
+    ) -> list[_PlannedSource]:
+        """All sources; those with a cursor last, because they need Spark."""
+        planned: dict[str, _PlannedSource] = {}
+        for each in sorted(specs, key=lambda each: each.cursor is not None):
+            planned[each.name] = self._plan(each, history)
+            with _told_of(each.name):
+                foresee(catalog, planned[each.name].source)
+        return [planned[each.name] for each in specs]
+
+    def _plan(self, spec: SourceSpec, history: PipelineHistory) -> _PlannedSource:
+        targets = self._targets(spec.name)
+        if spec.format is SourceFormat.NDJSON:
+            files = InputFiles(self._settings.storage).find(spec.path or "")
+            return _PlannedSource(
+                spec=spec,
+                source=LineFiles(files=files, split_bytes=self._settings.pipeline.split_bytes),
+                marks=marks_of(files),
+            )
+        if spec.cursor is not None:
+            return self._plan_cursor(spec, targets, history)
+        source = source_of(spec, targets, self._settings)
+        marks = source.marks
+        warnings = (
+            ()
+            if marks is not None
+            else (
+                f"source {spec.name!r} ({spec.format}) has neither files nor a cursor that would"
+                " tell its rows apart: running it again loads it again",
+            )
+        )
+        return _PlannedSource(spec=spec, source=source, marks=marks, warnings=warnings)
+
+    def _plan_cursor(
+        self, spec: SourceSpec, targets: Sequence[TargetSpec], history: PipelineHistory
+    ) -> _PlannedSource:
+        if spec.cursor is None:
+            raise InvalidArgument(f"source {spec.name!r} has no cursor", argument="sources")
+        files = find_files(spec, self._settings)
+        is_same = same_files(files, self._settings)
+        with changes_told(is_same):
+            found, cursor = self._look_for_range(spec, spec.cursor, files, history)
+        if is_same is not None:
+            is_same()
+        # A range says what is new, not what is in it: all of it again is another run.
+        refreshed = history.last_id if self._options.full_refresh else None
+        # Rows may come late into a range that was read: it is known by their number too.
+        within = [found.after, found.until, found.rows, found.without_value, refreshed]
+        marks = [json.dumps([spec.name, *within])]
+        source = frame_source(
+            spec,
+            targets,
+            self._settings,
+            files,
+            opened_by=_Within(spec, found, tuple(files)),
+            marks=marks,
+            is_empty=not found.has_types,
+        )
+        warnings = (
+            (
+                f"source {spec.name!r} has {found.without_value:,} rows without a value in"
+                f" `{spec.cursor.column}`; only a full refresh reads them",
+            )
+            if found.without_value
+            else ()
+        )
+        return _PlannedSource(
+            spec=spec,
+            source=source,
+            marks=marks,
+            cursor=cursor,
+            warnings=warnings,
+        )
+
+    def _look_for_range(
+        self, spec: SourceSpec, cursor: Cursor, files: Sequence[InputFile], history: PipelineHistory
+    ) -> tuple[CursorRange, Mapping[str, Any] | None]:
+        """What is new in a source, and what the commit keeps; `None` leaves what was kept."""
+        secrets, session = secrets_of(spec), self._open_session()
+        runner = StageRunner(session, self._progress)
+        with session.configured():
+            with source_errors(spec.name, secrets):
+                frame = read_frame(session, spec, files)
+                columns = frame.dtypes
+            if has_nothing_to_read(frame, spec, runner, secrets):
+                kept = history.cursors.get(spec.name, {}).get("value")
+                return CursorRange(after=kept, until=None, has_types=False), None
+            mapping = self._mapping(spec.name, columns)
+            last = self._last(spec, mapping, history)
+            found = find_range(frame, cursor, last, runner, source=spec.name, secrets=secrets)
+        reached = last if found.until is None else found.until
+        return found, None if reached is None else {"value": reached, "mapping": mapping}
+
+    def _mapping(self, source: str, columns: Sequence[tuple[str, str]]) -> str:
+        """What a cursor holds for: a source, what is made of it, and the types of what is used."""
+        used = sorted(each for each in columns if self._spec.mentions(source, each[0]))
+        return _digest([self._spec.mapping_hash(source), used])
+
+    def _last(self, spec: SourceSpec, mapping: str, history: PipelineHistory) -> Any:  # noqa: ANN401 - a JSON value
+        """Where the run before ended; `None` to read from the beginning."""
+        kept = history.cursors.get(spec.name)
+        if kept is None or self._options.full_refresh:
+            return None
+        if kept["mapping"] != mapping and not self._options.keep_cursor:
+            raise InvalidArgument(
+                f"source {spec.name!r} or what is made of it changed since its cursor was kept"
+                f" ({kept['value']}): rows read before would stay as they were; run with"
+                " --full-refresh to read all of it again, or with --keep-cursor to go on",
+                argument="full_refresh",
+                source=spec.name,
+            )
+        return kept["value"]
+
+    def _job_key(self, planned: Sequence[_PlannedSource]) -> str | None:
+        if any(each.marks is None for each in planned):
+            return None
+        known = {
+            "name": self._spec.name,
+            "mode": self._spec.mode.value,
+            "embed": self._spec.embed,
+            "sources": {
+                each.spec.name: [self._spec.mapping_hash(each.spec.name), *(each.marks or ())]
+                for each in planned
+            },
+        }
+        return _digest(known)
+
+    def _turn(self, history: PipelineHistory) -> str:
+        """The key that only one run after the same state can have."""
+        return f"pipeline:{self._spec.name}:after:{history.last_id}"
+
+    def _told_again(
+        self,
+        done: Commit,
+        job_key: str | None,
+        cursors: Mapping[str, Any],
+        warnings: tuple[str, ...],
+    ) -> JobReport:
+        report = told_again(done, job_key, self._load_options())
+        return replace(
+            report,
+            dry_run=self._options.dry_run,
+            cursors={name: each["value"] for name, each in cursors.items()},
+            warnings=warnings,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Within:
+    """Opens the rows of a range."""
+
+    spec: SourceSpec
+    found: CursorRange
+    files: tuple[InputFile, ...]
+
+    def __call__(self, session: PipelineSession) -> DataFrame:
+        frame = read_frame(session, self.spec, self.files)
+        cursor = self.spec.cursor
+        return frame if cursor is None else rows_within(frame, cursor, self.found)
+
+
+@contextmanager
+def _told_of(source: str) -> Iterator[None]:
+    """Errors of a source that do not name it."""
+    try:
+        yield
+    except (InvalidArgument, SourceError) as error:
+        if "source" in error.details:
+            raise
+        raise type(error)(
+            f"source {source!r}: {error.message}", **error.details | {"source": source}
+        ) from error
+
+
+def _digest(known: object) -> str:
+    return text_digest(json.dumps(known, sort_keys=True), size_bytes=_DIGEST_BYTES)
+
+
+def _chosen(spec: PipelineSpec, only: Sequence[str] | None) -> list[str]:
+    for name in only or ():
+        if name not in spec.sources:
+            hint = did_you_mean(name, list(spec.sources), otherwise="it has")
+            raise InvalidArgument(
+                f"the pipeline {spec.name!r} has no source {name!r}{hint}", argument="only"
+            )
+    if only is not None and not only:
+        raise InvalidArgument("`only` names no source; leave it out to run all", argument="only")
+    return [name for name in spec.sources if only is None or name in only]
+
+
+def _target(mapping: NodeMapping | EdgeMapping, kind: str) -> TargetSpec:
+    ends = {"src": mapping.src, "dst": mapping.dst} if isinstance(mapping, EdgeMapping) else {}
+    return TargetSpec(
+        type=f"{kind}:{mapping.type}",
+        columns=mapping.columns,
+        id=mapping.id,
+        ends=ends,
+        where=mapping.where,
+        places=mapping.places,
+        filled=mapping.filled,
+    )

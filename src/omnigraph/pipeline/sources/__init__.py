@@ -1,0 +1,1 @@
+"""What a load reads from: requests, frames, cursors, and checks before Spark starts."""

@@ -1,0 +1,1 @@
+"""Spark itself: the session, Java, tasks and stages, their errors and types."""

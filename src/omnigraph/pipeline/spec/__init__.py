@@ -1,0 +1,1 @@
+"""`pipeline.yaml` and column maps: parsed, checked, with the place of every mistake."""

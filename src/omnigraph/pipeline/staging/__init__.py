@@ -1,0 +1,1 @@
+"""What a job has written and nobody sees yet: files, keys, detached versions, paid vectors."""

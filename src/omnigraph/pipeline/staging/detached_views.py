@@ -1,0 +1,120 @@
+"""Versions of no line through which the staged rows of a job can be read, and their end."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from omnigraph.errors import InternalError
+from omnigraph.graph.arrays import one_array
+from omnigraph.pipeline.spark.task_storage import TaskTable
+from omnigraph.pipeline.staging.key_frames import StagedTable, staged_parts
+from omnigraph.storage.pieces import join_pieces
+from omnigraph.storage.predicates import In
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from omnigraph.graph.commit.read_set import Keys
+    from omnigraph.graph.commit.txn import WriteTxn
+    from omnigraph.graph.manifest.rows import TableRef
+    from omnigraph.pipeline.intake.row_stager import IntakeResult
+    from omnigraph.storage.graph_storage import GraphStorage
+    from omnigraph.storage.handles import TableHandle
+    from omnigraph.storage.pieces import Pieces
+    from omnigraph.storage.tables import TableStorage
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StagedView:
+    """The rows that a job brings to one table."""
+
+    base: TableHandle
+    handle: TableHandle | None
+    """`None` when no row was staged."""
+    pieces: Pieces
+    fragments: tuple[int, ...]
+    """Numbers of the staged fragments in the view."""
+
+
+class StagedViews:
+    """The views of one job."""
+
+    def __init__(self, storage: GraphStorage) -> None:
+        self._storage = storage
+        self._opened: list[str] = []
+        self.views: dict[TableRef, StagedView] = {}
+
+    def open(self, bases: Mapping[TableRef, TableHandle], results: Sequence[IntakeResult]) -> None:
+        """Make what the splits staged readable."""
+        store = self._storage.tables
+        self.views = {}
+        for ref in sorted({ref for each in results for ref in each.tables}):
+            base = bases[ref]
+            pieces = join_pieces(each.tables[ref].pieces for each in results if ref in each.tables)
+            handle: TableHandle | None = None
+            fragments: tuple[int, ...] = ()
+            if pieces.added:
+                handle = store.open_staged(base, pieces)
+                self._opened += store.view_files(handle)
+                known = {each.fragment_id for each in store.fragments(base)}
+                fragments = tuple(
+                    sorted(
+                        each.fragment_id
+                        for each in store.fragments(handle)
+                        if each.fragment_id not in known
+                    )
+                )
+                if len(fragments) != len(pieces.added):
+                    raise InternalError(
+                        f"{base.layout.table_key}: {len(pieces.added)} staged fragments and"
+                        f" {len(fragments)} in their view; please report this"
+                    )
+            self.views[ref] = StagedView(
+                base=base, handle=handle, pieces=pieces, fragments=fragments
+            )
+
+    def tables(self, txn: WriteTxn, results: Sequence[IntakeResult]) -> dict[TableRef, StagedTable]:
+        """Every table of the graph, with what is staged for it."""
+        found: dict[TableRef, StagedTable] = {}
+        for ref, item in txn.tables.types.items():
+            committed = txn.readable(ref)
+            view = self.views.get(ref)
+            start = view.fragments[0] if view is not None and view.fragments else 0
+            found[ref] = StagedTable(
+                item=item,
+                committed=TaskTable(layout=committed.layout, pin=committed.pin),
+                committed_fragments=tuple(self._storage.tables.fragments(committed)),
+                view=None
+                if view is None or view.handle is None
+                else TaskTable(layout=view.handle.layout, pin=view.handle.pin),
+                parts=() if view is None else staged_parts(ref, results, start),
+            )
+        return found
+
+    def count_existing(self, ref: TableRef) -> int:
+        """How many staged rows of a table have the id of a row that is there."""
+        view, store = self.views[ref], self._storage.tables
+        if view.handle is None:
+            return 0
+        reader = store.scan(view.handle, columns=["id"], fragments=view.fragments)
+        return sum(len(store.existing_ids(view.base, batch.column("id"))) for batch in reader)
+
+    def close(self) -> None:
+        """Remove the views; the staged files stay for the commit."""
+        for path in self._opened:
+            self._storage.objects.delete(path)
+        self._opened.clear()
+
+
+def holds_any(store: TableStorage, view: StagedView, column: str, keys: Keys) -> bool:
+    """Whether a row of a view has one of these texts in a column."""
+    if view.handle is None:
+        return False
+    reader = store.scan(
+        view.handle,
+        columns=[column],
+        predicate=In(column, one_array(keys)),
+        fragments=view.fragments,
+    )
+    return any(batch.num_rows for batch in reader)

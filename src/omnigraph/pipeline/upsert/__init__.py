@@ -1,0 +1,1 @@
+"""Merge mode: staged rows that take the place of committed ones."""
