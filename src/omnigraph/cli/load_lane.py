@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from omnigraph.api import Graph
     from omnigraph.api.load_source import Lane
     from omnigraph.cli.addressing import Target
-    from omnigraph.cli.load import LoadOptions
+    from omnigraph.cli.commands.load import LoadOptions
     from omnigraph.cli.output import Output
     from omnigraph.cli.progress import ProgressLine
     from omnigraph.cli.session import Session

@@ -13,14 +13,14 @@ from typing import Annotated, Final, NoReturn
 import typer
 from typer.main import get_command
 
-from omnigraph.cli import (
+from omnigraph.cli import exit_codes
+from omnigraph.cli.commands import (
     blob,
     branch,
     commit,
     doctor,
     embed,
     ensure_indices,
-    exit_codes,
     explain,
     export,
     init,

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from omnigraph import Graph
-from omnigraph.cli.commit import parse_filters
+from omnigraph.cli.commands.commit import parse_filters
 from omnigraph.errors import UsageError
 
 Door = Callable[..., CompletedProcess[str]]

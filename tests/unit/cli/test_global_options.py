@@ -9,7 +9,7 @@ from subprocess import CompletedProcess
 
 import pytest
 
-from omnigraph.cli import lint
+from omnigraph.cli.commands import lint
 from omnigraph.cli.main import app
 
 Door = Callable[..., CompletedProcess[str]]

@@ -332,7 +332,7 @@ def _write(
     session: "Session", report: "JobReport", indexes: "IndexReport | None", options: LoadOptions
 ) -> None:
     from omnigraph.cli.bodies import load_body
-    from omnigraph.cli.ensure_indices import index_body
+    from omnigraph.cli.commands.ensure_indices import index_body
     from omnigraph.cli.job_output import write_report
 
     if options.as_json:
