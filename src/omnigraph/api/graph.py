@@ -27,9 +27,9 @@ from omnigraph.api.parts import GraphBranches, GraphCommits, GraphMaintenance, G
 from omnigraph.clock import SystemClock
 from omnigraph.engine.engine import Engine, QueryRequest
 from omnigraph.engine.explain import explain
-from omnigraph.engine.loads import LoadRequest
-from omnigraph.engine.mutations import MutationRequest
 from omnigraph.engine.query_vectors import QueryEmbedder
+from omnigraph.engine.writes.loads import LoadRequest
+from omnigraph.engine.writes.mutations import MutationRequest
 from omnigraph.errors import InvalidArgument
 from omnigraph.graph.blobs.addresses import DENY_ALL, ExternalBlobs, allow_external_blobs
 from omnigraph.graph.blobs.blob_reader import BlobReader, BlobSelector, open_blob

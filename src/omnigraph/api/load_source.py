@@ -19,7 +19,7 @@ from omnigraph.lang.suggest import did_you_mean
 from omnigraph.pipeline.files.formats import guess_format
 
 if TYPE_CHECKING:
-    from omnigraph.engine.loads import LoadContent
+    from omnigraph.engine.writes.loads import LoadContent
     from omnigraph.graph.validation import ArrowRows
 
 LoadSource: TypeAlias = "str | Path | bytes | BinaryIO | Mapping[str, ArrowRows]"

@@ -9,9 +9,7 @@ from typing import TYPE_CHECKING
 from omnigraph.engine.caches import EngineCaches
 from omnigraph.engine.evaluate import Evaluator
 from omnigraph.engine.expand import Expander
-from omnigraph.engine.loads import LoadRun
 from omnigraph.engine.match import Matcher
-from omnigraph.engine.mutations import MutationRun
 from omnigraph.engine.nearest import is_exact
 from omnigraph.engine.projection import Projector
 from omnigraph.engine.scan import Scanner
@@ -20,6 +18,8 @@ from omnigraph.engine.streamed_groups import grouped_scan
 from omnigraph.engine.tables import QueryTables
 from omnigraph.engine.top_texts import best_texts
 from omnigraph.engine.warming import TopologyWarmer
+from omnigraph.engine.writes.loads import LoadRun
+from omnigraph.engine.writes.mutations import MutationRun
 from omnigraph.errors import InvalidArgument
 from omnigraph.graph.blobs.addresses import DENY_ALL
 from omnigraph.graph.blobs.blob_values import BlobBudget
@@ -39,11 +39,11 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from omnigraph.clock import Clock
-    from omnigraph.engine.loads import LoadRequest
     from omnigraph.engine.match import Observer
-    from omnigraph.engine.mutations import MutationRequest
     from omnigraph.engine.query_vectors import QueryEmbedder
     from omnigraph.engine.tables import QueryTable
+    from omnigraph.engine.writes.loads import LoadRequest
+    from omnigraph.engine.writes.mutations import MutationRequest
     from omnigraph.graph.blobs.addresses import ExternalBlobs
     from omnigraph.graph.history.snapshot import Snapshot
     from omnigraph.graph.jobs.report import JobReport

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.engine.pending_rows import PendingRows
+from omnigraph.engine.writes.pending_rows import PendingRows
 from omnigraph.errors import InvalidArgument, ResourceLimit
 from omnigraph.graph.blobs.blob_values import BlobBudget, read_blobs
 from omnigraph.graph.commit.lookups import TxnLookups

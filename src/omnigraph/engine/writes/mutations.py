@@ -7,7 +7,7 @@ import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from omnigraph.engine.mutation_staging import MutationStaging
+from omnigraph.engine.writes.mutation_staging import MutationStaging
 from omnigraph.errors import InternalError
 from omnigraph.graph.commit.txn import WriteRequest
 from omnigraph.graph.history.commit_graph import commit_of

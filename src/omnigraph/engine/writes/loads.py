@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 import pyarrow as pa
 
-from omnigraph.engine.load_rejects import LoadRejects, kept_violations
-from omnigraph.engine.load_staging import LoadStaging
+from omnigraph.engine.writes.load_rejects import LoadRejects, kept_violations
+from omnigraph.engine.writes.load_staging import LoadStaging
 from omnigraph.graph.blobs.unseen_blobs import with_unseen_blobs
 from omnigraph.graph.jobs.report import LoadMode, RejectReport
 from omnigraph.graph.jobs.stage_progress import StageProgress

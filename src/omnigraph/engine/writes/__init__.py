@@ -1,0 +1,1 @@
+"""Mutations and in-process loads: pending rows, staging, rejects."""
