@@ -33,7 +33,7 @@ from omnigraph.graph.manifest.table_refs import ref_of
 from omnigraph.ids import MAIN_BRANCH, MAIN_BRANCH_ID
 from omnigraph.settings import load_settings
 from omnigraph.storage.handles import TableHandle
-from omnigraph.storage.tables import TableStorage
+from omnigraph.storage.table_store import TableStorage
 
 SCHEMA = "node Person { name: String @key  email: String @unique  age: I32? }"
 BOUND_MS = 20.0

@@ -11,7 +11,7 @@ from lance.fragment import write_fragments
 from lance.optimize import Compaction
 from tests.guards.manifest_table import MANIFEST, manifest_rows, objects
 
-from omnigraph.storage.staging import rewrite, update_of_pieces, without_rows
+from omnigraph.storage.lance_writes import rewrite, update_of_pieces, without_rows
 
 
 @pytest.fixture(params=["one", "several"])

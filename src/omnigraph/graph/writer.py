@@ -28,7 +28,7 @@ from omnigraph.graph.validation import (
     refuse_mutation,
     validate,
 )
-from omnigraph.storage.links import RowCounts
+from omnigraph.storage.transactions import RowCounts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -12,10 +12,11 @@ from lance import LanceOperation, Transaction
 
 from omnigraph.errors import StorageError, StorageUnavailable
 from omnigraph.ids import new_link_uuid
-from omnigraph.storage import staging
+from omnigraph.storage import lance_writes
 from omnigraph.storage.files import fork_files, line_folder, version_files
 from omnigraph.storage.handles import CREATION, ForkState, Pin, lance_branch
 from omnigraph.storage.layout import physical_schema
+from omnigraph.storage.power_loss import remove_torn_refs
 from omnigraph.storage.signals import (
     AlreadyExists,
     CommitRefused,
@@ -24,7 +25,6 @@ from omnigraph.storage.signals import (
     ObjectMissing,
     StorageSignal,
 )
-from omnigraph.storage.torn import remove_torn_refs
 from omnigraph.storage.writes import text_indexes
 
 if TYPE_CHECKING:
@@ -40,8 +40,8 @@ if TYPE_CHECKING:
         TableLayout,
         WriteStamp,
     )
-    from omnigraph.storage.lines import Lines
-    from omnigraph.storage.links import Writing
+    from omnigraph.storage.table_versions import Lines
+    from omnigraph.storage.transactions import Writing
 
 
 def create_table(writing: Writing, lines: Lines, layout: TableLayout) -> Pin:
@@ -52,7 +52,7 @@ def create_table(writing: Writing, lines: Lines, layout: TableLayout) -> Pin:
     """
     with writing.calls.making("create_table", layout.table_key):
         try:
-            dataset = staging.create(
+            dataset = lance_writes.create(
                 lines.location.uri(layout.location),
                 physical_schema(layout),
                 lines.location.options,
@@ -120,7 +120,7 @@ def commit_staged(writing: Writing, lines: Lines, handle: TableHandle, link: Lin
 
 def _commit(writing: Writing, handle: TableHandle, transaction: Transaction) -> LanceDataset:
     with writing.calls.making("commit", handle.layout.table_key):
-        return staging.commit(handle.dataset, transaction)
+        return lance_writes.commit(handle.dataset, transaction)
 
 
 def _require_not_overtaken(lines: Lines, handle: TableHandle, link: Link) -> None:
@@ -204,7 +204,7 @@ def _fork_pin(handle: TableHandle, name: str) -> Pin:
 
 def _create_line(writing: Writing, handle: TableHandle, name: str) -> None:
     with writing.calls.making("fork", handle.layout.table_key):
-        staging.create_line(handle.dataset, name, handle.pin.branch, handle.pin.version)
+        lance_writes.create_line(handle.dataset, name, handle.pin.branch, handle.pin.version)
 
 
 def _starts_at(state: ForkState, handle: TableHandle) -> bool:
@@ -262,7 +262,7 @@ def delete_fork(
 
 def _delete_line(writing: Writing, lines: Lines, layout: TableLayout, name: str) -> None:
     with writing.calls.making("delete_fork", layout.table_key):
-        staging.delete_line(lines.root(layout), name)
+        lance_writes.delete_line(lines.root(layout), name)
 
 
 def _require_childless(lines: Lines, layout: TableLayout, name: str) -> None:

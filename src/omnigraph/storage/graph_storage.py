@@ -10,7 +10,7 @@ from omnigraph.storage.calls import StoreCalls
 from omnigraph.storage.durability import durability_of
 from omnigraph.storage.manifest import ManifestStorage
 from omnigraph.storage.objects import StorageAdapter
-from omnigraph.storage.tables import TableStore
+from omnigraph.storage.table_store import TableStore
 
 if TYPE_CHECKING:
     from omnigraph.ids import IdSource
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from omnigraph.storage.calls import CallObserver
     from omnigraph.storage.durability import Durable
     from omnigraph.storage.location import GraphLocation
-    from omnigraph.storage.tables import TableStorage
+    from omnigraph.storage.table_store import TableStorage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

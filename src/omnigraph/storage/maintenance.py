@@ -15,11 +15,11 @@ import pyarrow.compute as pc
 from lance import LanceOperation
 
 from omnigraph.errors import StorageInternalError
-from omnigraph.storage import indexes, staging
+from omnigraph.storage import indexes, lance_writes
 from omnigraph.storage.indexes import IndexKind, IndexSpec
 from omnigraph.storage.layout import column_of, physical_field
-from omnigraph.storage.links import chain, live_rows, nothing, staged
 from omnigraph.storage.signals import ObjectMissing
+from omnigraph.storage.transactions import chain, live_rows, nothing, staged
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from lance.fragment import LanceFragment
 
     from omnigraph.storage.handles import StagedWrite, TableHandle, WriteStamp
-    from omnigraph.storage.lines import Lines
-    from omnigraph.storage.links import Writing
+    from omnigraph.storage.table_versions import Lines
+    from omnigraph.storage.transactions import Writing
 
 MAX_SEGMENTS = 8
 """An index with more segments is built anew: every lookup asks all of them."""
@@ -232,13 +232,13 @@ def stage_compaction(
 
     trained = _trained_specs(writing, handle)
     with writing.calls.making("compact", handle.layout.table_key):
-        results = staging.rewrite_fragments(
+        results = lance_writes.rewrite_fragments(
             handle.dataset, {"target_rows_per_fragment": rows_per_fragment}
         )
         free = indexes.unused_fragment_id(handle.dataset)
     if not results:
         return nothing(writing, handle, rebase)
-    operation = staging.rewrite(results, free)
+    operation = lance_writes.rewrite(results, free)
     count = live_rows(writing, handle)
     rewritten = staged(writing, handle, operation, stamp, rebase=rebase, restaged_rows=count)
     if not any(spec.kind is IndexKind.BTREE for spec in trained):
@@ -283,7 +283,7 @@ def stage_add_columns(writing: Writing, handle: TableHandle, stamp: WriteStamp) 
     if not fields:
         return nothing(writing, handle, rebase)
     with writing.calls.making("add_columns", layout.table_key):
-        operation = staging.add_columns(handle.dataset, fields, _scratch(stamp))
+        operation = lance_writes.add_columns(handle.dataset, fields, _scratch(stamp))
     return staged(writing, handle, operation, stamp, rebase=rebase)
 
 
@@ -299,7 +299,7 @@ def stage_drop_columns(
     if not present:
         return nothing(writing, handle, rebase)
     with writing.calls.making("drop_columns", handle.layout.table_key):
-        operation = staging.drop_columns(handle.dataset, present, _scratch(stamp))
+        operation = lance_writes.drop_columns(handle.dataset, present, _scratch(stamp))
     return staged(writing, handle, operation, stamp, rebase=rebase)
 
 
@@ -314,7 +314,7 @@ def stage_without_cleanup(writing: Writing, handle: TableHandle, stamp: WriteSta
         return stage_without_cleanup(writing, newer, stamp)
 
     with writing.calls.making("read_config", handle.layout.table_key):
-        operation = staging.without_cleanup(handle.dataset)
+        operation = lance_writes.without_cleanup(handle.dataset)
     if operation is None:
         return nothing(writing, handle, rebase)
     return staged(writing, handle, operation, stamp, rebase=rebase)

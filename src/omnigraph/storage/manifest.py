@@ -24,13 +24,13 @@ from omnigraph.errors import (
 )
 from omnigraph.failpoints import maybe_fail
 from omnigraph.ids import MAIN_BRANCH_ID, BranchId
-from omnigraph.storage import staging
+from omnigraph.storage import lance_writes
 from omnigraph.storage.files import line_folder, version_files, version_of_name, written_files
 from omnigraph.storage.handles import LINE_PREFIX, Pin, lance_branch, own_object
+from omnigraph.storage.power_loss import remove_torn_refs, remove_torn_versions
 from omnigraph.storage.predicates import In, to_arrow
 from omnigraph.storage.reading import ROW_ADDRESS
 from omnigraph.storage.signals import NotDurable, StorageSignal
-from omnigraph.storage.torn import remove_torn_refs, remove_torn_versions
 from omnigraph.storage.version_files import cleaned_mark, newest_version, spent_marks
 
 if TYPE_CHECKING:
@@ -314,8 +314,8 @@ class ManifestStorage:
                 data_storage_version=_DATA_STORAGE_VERSION,
             )
             replaced = [known[str(each)] for each in ids if each in known]
-            updated, emptied = staging.without_rows(dataset, replaced)
-            operation = staging.update_of_pieces(
+            updated, emptied = lance_writes.without_rows(dataset, replaced)
+            operation = lance_writes.update_of_pieces(
                 dataset, removed=emptied, updated=updated, new=fragments
             )
         self._sync_staged(handle.branch_id, operation)
@@ -353,7 +353,7 @@ class ManifestStorage:
         """Make a version durable that was found, whatever became of its maker's sync."""
         self._durable.renew([_version_file(handle.dataset, handle.branch_id)])
 
-    def compact(self, handle: LineHandle, *, rows_below: int = staging.ROWS_PER_FILE) -> None:
+    def compact(self, handle: LineHandle, *, rows_below: int = lance_writes.ROWS_PER_FILE) -> None:
         """Join neighbouring fragments that have fewer rows than this; rows do not change.
 
         Raises:
@@ -361,10 +361,10 @@ class ManifestStorage:
         """
         with self._calls.making("stage", MANIFEST):
             dataset = self._at(handle)
-            done = staging.rewrite_fragments(dataset, {"target_rows_per_fragment": rows_below})
+            done = lance_writes.rewrite_fragments(dataset, {"target_rows_per_fragment": rows_below})
         if not done:
             return
-        operation = staging.rewrite(done, max(handle.pieces) + 1)
+        operation = lance_writes.rewrite(done, max(handle.pieces) + 1)
         self._sync_staged(handle.branch_id, operation)
         with self._calls.making("compact", MANIFEST):
             compacted = LanceDataset.commit(

@@ -17,7 +17,7 @@ from lance.query import FullTextQuery, MatchQuery, PhraseQuery
 
 from omnigraph.errors import InternalError
 from omnigraph.ids import Incarnation, TableId, TableKey, new_link_uuid
-from omnigraph.storage import indexes, reading, staging
+from omnigraph.storage import indexes, lance_writes, reading
 from omnigraph.storage.handles import TableLayout
 from omnigraph.storage.indexes import IndexKind, IndexSpec
 from omnigraph.storage.layout import column_of, schema_of
@@ -100,11 +100,11 @@ def ephemeral_text(
     rows = pa.table([ids, texts], schema=_TEXT.schema)
     spec = IndexSpec(property_name="text", kind=IndexKind.INVERTED)
     with calls.making("index_in_memory", _TEXT.table_key):
-        dataset = staging.create_in_memory(rows, new_link_uuid(source))
+        dataset = lance_writes.create_in_memory(rows, new_link_uuid(source))
         segment = indexes.build_segment(dataset, _TEXT, spec, indexes.fragment_ids(dataset), {})
         operation = LanceOperation.CreateIndex([segment], [])
         made = Transaction(dataset.version, operation, new_link_uuid(source))
-        return TextInMemory(calls=calls, dataset=staging.commit(dataset, made))
+        return TextInMemory(calls=calls, dataset=lance_writes.commit(dataset, made))
 
 
 def search_vector(

@@ -35,13 +35,13 @@ if TYPE_CHECKING:
         WriteStamp,
     )
     from omnigraph.storage.indexes import IndexCoverage, IndexSpec
-    from omnigraph.storage.links import RowCounts, Then
     from omnigraph.storage.maintenance import IndexWork
-    from omnigraph.storage.pieces import PieceKind, Pieces
     from omnigraph.storage.predicates import Predicate
     from omnigraph.storage.reading import Ids, Ordering
     from omnigraph.storage.search import TextInMemory
     from omnigraph.storage.sizes import FragmentInfo, TableStats
+    from omnigraph.storage.staged_fragments import PieceKind, Pieces
+    from omnigraph.storage.transactions import RowCounts, Then
     from omnigraph.storage.writes import Rows
 
 

@@ -15,12 +15,12 @@ import pyarrow.compute as pc
 from lance import LanceOperation
 
 from omnigraph.errors import InternalError
-from omnigraph.storage import reading, staging
+from omnigraph.storage import lance_writes, reading
 from omnigraph.storage.blobs import stored_blobs
 from omnigraph.storage.indexes import build_segment, index_name, text_specs
 from omnigraph.storage.layout import batches_of, to_physical
-from omnigraph.storage.links import Writing, chain, live_rows, nothing, staged
 from omnigraph.storage.predicates import In, Predicate
+from omnigraph.storage.transactions import Writing, chain, live_rows, nothing, staged
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -65,7 +65,7 @@ def write_rows(
     if source.is_empty:
         return []
     with source.failing_as_it_did(), writing.calls.making("write", handle.layout.table_key):
-        return staging.write_rows(handle.dataset, source.reader(), rows_per_file=rows_per_file)
+        return lance_writes.write_rows(handle.dataset, source.reader(), rows_per_file=rows_per_file)
 
 
 class _Source:
@@ -189,7 +189,7 @@ def as_table(handle: TableHandle, rows: Rows) -> pa.Table:
 
 def _merge(
     writing: Writing, handle: TableHandle, rows: pa.Table, *, inserts: bool
-) -> staging.Merged:
+) -> lance_writes.Merged:
     if any(_has_addresses(rows, name) for name in handle.layout.blobs):
         return merge_by_hand(writing, handle, rows, inserts=inserts)
     target = handle.dataset.schema
@@ -201,7 +201,7 @@ def _merge(
 
 def merge_stream(
     writing: Writing, handle: TableHandle, rows: Iterable[pa.RecordBatch], count: int
-) -> staging.Merged:
+) -> lance_writes.Merged:
     """Upserts whole rows of a table without blobs; there are `count` of them.
 
     Those that fit `_HELD_BYTES` are read before the upsert, the rest as Lance takes them.
@@ -218,10 +218,10 @@ def _merged(
     count: int,
     *,
     inserts: bool,
-) -> staging.Merged:
+) -> lance_writes.Merged:
     with writing.calls.making("merge", handle.layout.table_key):
         many = count * _SCAN_INSTEAD_OF_INDEX > handle.dataset.count_rows()
-        return staging.merge(handle.dataset, rows, inserts=inserts, use_index=not many)
+        return lance_writes.merge(handle.dataset, rows, inserts=inserts, use_index=not many)
 
 
 def _has_addresses(rows: pa.Table, name: str) -> bool:
@@ -241,7 +241,7 @@ def _with_stored_blobs(writing: Writing, handle: TableHandle, rows: pa.Table) ->
 
 def merge_by_hand(
     writing: Writing, handle: TableHandle, rows: pa.Table, *, inserts: bool
-) -> staging.Merged:
+) -> lance_writes.Merged:
     """An upsert of rows with external blobs, which Lance's own upsert refuses.
 
     Rows that exist keep their row id: their new form is written under it and the old is deleted.
@@ -250,21 +250,23 @@ def merge_by_hand(
     places = reading.places(writing.reads, handle, ids)
     order = pc.index_in(places["id"], value_set=ids)
     known = pc.is_in(ids, value_set=places["id"].combine_chunks())
-    new = staging.numbered(
+    new = lance_writes.numbered(
         write_rows(writing, handle, rows.take(order)), reading.integers(places["_rowid"])
     )
     fresh = rows.filter(pc.invert(known)) if inserts else rows.slice(0, 0)
     with writing.calls.making("delete", handle.layout.table_key):
-        updated, removed = staging.without_rows(
+        updated, removed = lance_writes.without_rows(
             handle.dataset, reading.integers(places["_rowaddr"])
         )
-    operation = staging.update_of_pieces(
+    operation = lance_writes.update_of_pieces(
         handle.dataset,
         removed=removed,
         updated=updated,
         new=[*new, *write_rows(writing, handle, fresh)],
     )
-    return staging.Merged(operation=operation, inserted=fresh.num_rows, updated=places.num_rows)
+    return lance_writes.Merged(
+        operation=operation, inserted=fresh.num_rows, updated=places.num_rows
+    )
 
 
 def stage_delete(
@@ -288,7 +290,7 @@ def stage_delete(
     if not addresses:
         return nothing(writing, handle, rebase)
     with writing.calls.making("delete", handle.layout.table_key):
-        operation = staging.delete_rows(handle.dataset, addresses)
+        operation = lance_writes.delete_rows(handle.dataset, addresses)
     count = len(addresses)
     return staged(
         writing, handle, operation, stamp, removed=count, rebase=rebase, restaged_rows=count
@@ -319,7 +321,7 @@ def _overwrite(
     replaced = staged(
         writing,
         handle,
-        staging.overwrite(handle.dataset, fragments),
+        lance_writes.overwrite(handle.dataset, fragments),
         stamp,
         added=sum(fragment.num_rows for fragment in fragments),
         removed=live_rows(writing, handle),

@@ -27,8 +27,8 @@ from omnigraph.graph.manifest.rows import CommitRow
 from omnigraph.graph.manifest.table_refs import pin_of
 from omnigraph.ids import MAIN_BRANCH_ID, BranchId, BranchName, OperationId
 from omnigraph.storage.handles import TableHandle, WriteStamp
-from omnigraph.storage.links import staged
-from omnigraph.storage.tables import TableStore
+from omnigraph.storage.table_store import TableStore
+from omnigraph.storage.transactions import staged
 
 
 def person_table(graph: Graph, *, seq: int | None = None) -> TableHandle:

@@ -210,8 +210,8 @@ def test_rows_that_lie_in_another_order_than_their_row_ids_keep_both(bench: Benc
 
 
 def test_blobs_of_filled_rows_are_kept(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("omnigraph.storage.pieces._BLOB_BYTES", 150_000)
-    monkeypatch.setattr("omnigraph.storage.pieces._BLOBS_AT_ONCE", 3)
+    monkeypatch.setattr("omnigraph.storage.staged_fragments._BLOB_BYTES", 150_000)
+    monkeypatch.setattr("omnigraph.storage.staged_fragments._BLOBS_AT_ONCE", 3)
     large = {f"b{n}": bytes([n]) * 100_000 for n in range(5)}
     bench.load(
         *(

@@ -38,9 +38,9 @@ from omnigraph.pipeline.upsert.strategy import Upserts, driver_bytes
 from omnigraph.settings import MergeStrategy, Settings
 from omnigraph.storage.blobs import STORED_BLOB
 from omnigraph.storage.indexes import IndexKind, IndexSpec
-from omnigraph.storage.pieces import Pieces, join_pieces
 from omnigraph.storage.signals import ObjectMissing
 from omnigraph.storage.sizes import FragmentInfo
+from omnigraph.storage.staged_fragments import Pieces, join_pieces
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

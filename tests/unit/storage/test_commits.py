@@ -6,8 +6,8 @@ from tests.unit.storage.workbench import STAMP, Workbench, id_array, rows_of
 from omnigraph.errors import InternalError, StorageUnavailable
 from omnigraph.storage.calls import StoreCall
 from omnigraph.storage.handles import StagedWrite, TableHandle
-from omnigraph.storage.links import RowCounts
 from omnigraph.storage.signals import CommitRefused, Interleaved
+from omnigraph.storage.transactions import RowCounts
 
 
 def _appending(bench: Workbench, base: TableHandle, *ids: str) -> StagedWrite:

@@ -10,8 +10,8 @@ from tests.unit.storage.workbench import FIRST, SECOND, STAMP, Workbench, id_arr
 from omnigraph.errors import StorageDenied, StorageUnavailable, StorageUnsupported
 from omnigraph.storage.calls import StoreCall
 from omnigraph.storage.handles import ForkState, Pin, VersionTrace
-from omnigraph.storage.lines import CACHED_HANDLES, Recent
 from omnigraph.storage.signals import AlreadyExists, LineHasChildren, ObjectMissing
+from omnigraph.storage.table_versions import CACHED_HANDLES, Recent
 
 
 def test_a_new_table_has_row_ids_its_key_its_format_and_its_text_indexes(bench: Workbench) -> None:

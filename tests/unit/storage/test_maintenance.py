@@ -16,9 +16,9 @@ from omnigraph.storage.capabilities import Capabilities, Pushdown, wanted_indexe
 from omnigraph.storage.handles import StagedWrite, TableHandle
 from omnigraph.storage.indexes import IndexKind, IndexSpec
 from omnigraph.storage.maintenance import MAX_SEGMENTS, IndexAction
-from omnigraph.storage.pieces import PieceKind, Pieces, join_pieces
 from omnigraph.storage.predicates import Compare, CompareOp
 from omnigraph.storage.signals import CommitRefused
+from omnigraph.storage.staged_fragments import PieceKind, Pieces, join_pieces
 
 BTREE = IndexSpec(property_name="id", kind=IndexKind.BTREE)
 TEXT = IndexSpec(property_name="body", kind=IndexKind.INVERTED)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.unit.storage.workbench import STAMP, Workbench, rows_of
 
-from omnigraph.storage import staging
+from omnigraph.storage import lance_writes
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -44,13 +44,13 @@ def test_an_upsert_of_more_than_a_tenth_of_the_rows_does_not_use_the_index(
     bench = Workbench(tmp_path)
     base = bench.filled(bench.plain, *({"id": f"p{n}", "rank": n} for n in range(ROWS)))
     chosen: list[bool] = []
-    real = staging.merge
+    real = lance_writes.merge
 
-    def merge(*args: Any, use_index: bool, **options: Any) -> staging.Merged:  # noqa: ANN401
+    def merge(*args: Any, use_index: bool, **options: Any) -> lance_writes.Merged:  # noqa: ANN401
         chosen.append(use_index)
         return real(*args, use_index=use_index, **options)
 
-    monkeypatch.setattr(staging, "merge", merge)
+    monkeypatch.setattr(lance_writes, "merge", merge)
     changed = [{"id": f"p{n}", "rank": -n} for n in range(1, given + 1)]
     landed = bench.land(upsert(bench, base, rows_of(bench.plain, changed)))
     assert chosen == [uses_index]

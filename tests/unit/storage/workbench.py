@@ -16,7 +16,7 @@ from omnigraph.storage.layout import layout_of
 from omnigraph.storage.location import GraphLocation
 from omnigraph.storage.predicates import Predicate
 from omnigraph.storage.signals import ObjectMissing
-from omnigraph.storage.tables import TableStorage, TableStore
+from omnigraph.storage.table_store import TableStorage, TableStore
 
 SCHEMA = """
 node Doc {

@@ -32,8 +32,8 @@ from omnigraph.lang.arrow_schema import arrow_type
 from omnigraph.lang.catalog import NodeType
 from omnigraph.lang.types import STRING, Scalar
 from omnigraph.limits import MAX_MUTATION_ARROW_BYTES, MAX_MUTATION_ROWS
-from omnigraph.storage.links import RowCounts
 from omnigraph.storage.predicates import And, In, IsNotTrue, Or
+from omnigraph.storage.transactions import RowCounts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

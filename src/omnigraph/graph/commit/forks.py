@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from omnigraph.graph.recovery.leases import Lease
     from omnigraph.ids import BranchId
     from omnigraph.storage.handles import TableHandle, TableLayout
-    from omnigraph.storage.tables import TableStorage
+    from omnigraph.storage.table_store import TableStorage
 
 
 def own_line(

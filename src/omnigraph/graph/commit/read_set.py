@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from omnigraph.storage.changes import ChangedRows
     from omnigraph.storage.handles import TableHandle
     from omnigraph.storage.predicates import Predicate
-    from omnigraph.storage.tables import TableStorage
+    from omnigraph.storage.table_store import TableStorage
 
 Keys: TypeAlias = "pa.Array[pa.StringScalar] | pa.ChunkedArray[pa.StringScalar]"
 

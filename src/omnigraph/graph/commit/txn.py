@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from omnigraph.ids import BranchId, BranchName, CommitId, OperationId
     from omnigraph.lang import Catalog
     from omnigraph.storage.handles import StagedWrite, TableHandle
-    from omnigraph.storage.tables import TableStorage
+    from omnigraph.storage.table_store import TableStorage
 
 _LONGEST_KEY: Final = 200
 

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from omnigraph.graph.recovery.leases import Lease
     from omnigraph.graph.recovery.process_identity import ProcessIdentity
     from omnigraph.graph.recovery.sidecars import Sidecars, SidecarTable
-    from omnigraph.storage.tables import TableStorage
+    from omnigraph.storage.table_store import TableStorage
 
 log = logging.getLogger(__name__)
 

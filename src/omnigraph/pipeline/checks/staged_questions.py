@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from omnigraph.pipeline.staging.detached_views import StagedView
     from omnigraph.storage.changes import ChangedRows
     from omnigraph.storage.handles import TableHandle
-    from omnigraph.storage.tables import TableStorage
+    from omnigraph.storage.table_store import TableStorage
 
 _BATCH_BYTES: Final = 16 << 20
 """What is read at a time: keys are compared with whole batches."""

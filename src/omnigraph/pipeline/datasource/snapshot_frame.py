@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from omnigraph.lang.catalog import EdgeType, NodeType
     from omnigraph.pipeline.spark.session import PipelineSession
     from omnigraph.storage.predicates import Predicate
-    from omnigraph.storage.tables import TableStorage
+    from omnigraph.storage.table_store import TableStorage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

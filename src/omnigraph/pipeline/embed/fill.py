@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from omnigraph.storage.graph_storage import GraphStorage
     from omnigraph.storage.handles import TableHandle
-    from omnigraph.storage.pieces import Pieces
+    from omnigraph.storage.staged_fragments import Pieces
 
 _FLUSH_BYTES: Final = 64 << 20
 """Rows that are held before they are written; their blobs are read meanwhile, some at a time."""
@@ -103,7 +103,7 @@ class _Filling:
         self._written: list[Pieces] = []
 
     def run(self) -> Filled:
-        from omnigraph.storage.pieces import join_pieces
+        from omnigraph.storage.staged_fragments import join_pieces
 
         task, layout, store = self._task, self._handle.layout, self._storage.tables
         read = held_bytes = 0

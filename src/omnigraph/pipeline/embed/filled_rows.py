@@ -19,7 +19,7 @@ from omnigraph.pipeline.spark.task_storage import TaskTable
 from omnigraph.pipeline.staging.key_frames import group_fragments
 from omnigraph.pipeline.upsert.tasks import RESULT
 from omnigraph.pipeline.upsert.written_update import WrittenUpdate
-from omnigraph.storage.pieces import PieceKind, join_pieces
+from omnigraph.storage.staged_fragments import PieceKind, join_pieces
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from omnigraph.pipeline.spark.lanes import TaskLane
     from omnigraph.storage.graph_storage import GraphStorage
     from omnigraph.storage.handles import Pin, StagedWrite, TableHandle, WriteStamp
-    from omnigraph.storage.pieces import Pieces
     from omnigraph.storage.sizes import FragmentInfo
+    from omnigraph.storage.staged_fragments import Pieces
     from omnigraph.storage.table_storage import TableStorage
 
 RESOLVE: Final = "resolve"

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from omnigraph.pipeline.spark.stage_runner import StageRunner
     from omnigraph.pipeline.staging.key_frames import StagedTable
     from omnigraph.storage.graph_storage import GraphStorage
-    from omnigraph.storage.pieces import Pieces
+    from omnigraph.storage.staged_fragments import Pieces
 
 _LINE_MASK: Final = (1 << LINE_BITS) - 1
 

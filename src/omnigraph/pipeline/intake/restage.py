@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from omnigraph.pipeline.intake.row_stager import TableIntake
     from omnigraph.pipeline.staging.key_frames import StagedPart
     from omnigraph.storage.graph_storage import GraphStorage
-    from omnigraph.storage.pieces import Pieces
+    from omnigraph.storage.staged_fragments import Pieces
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +76,7 @@ class _Restaging:
         self._storage: GraphStorage = open_task_storage(task.root)
 
     def run(self) -> TableIntake:
-        from omnigraph.storage.pieces import join_pieces
+        from omnigraph.storage.staged_fragments import join_pieces
 
         task = self._task
         pieces: list[Pieces] = []

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from omnigraph.pipeline.files.row_origin import RowRun
     from omnigraph.pipeline.intake.part_rejects import RawRow
     from omnigraph.storage.graph_storage import GraphStorage
-    from omnigraph.storage.pieces import Pieces
+    from omnigraph.storage.staged_fragments import Pieces
 
 INTAKE_RESULT: Final = pa.schema([pa.field("result", pa.binary(), nullable=False)])
 Numbers: TypeAlias = npt.NDArray[np.int64]
@@ -269,7 +269,7 @@ class RowStager:
         )
 
     def _finish(self, ref: TableRef, held: _Held) -> TableIntake:
-        from omnigraph.storage.pieces import join_pieces
+        from omnigraph.storage.staged_fragments import join_pieces
 
         if held.tables:
             self._write(ref, held)

@@ -38,7 +38,7 @@ from omnigraph.pipeline.staging.detached_views import StagedViews
 from omnigraph.pipeline.staging.job_files import StagedFiles
 from omnigraph.pipeline.upsert.distributed import DistributedUpsert
 from omnigraph.pipeline.upsert.strategy import Upserts
-from omnigraph.storage.pieces import PieceKind
+from omnigraph.storage.staged_fragments import PieceKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -19,8 +19,8 @@ from omnigraph.pipeline.files.row_origin import RowRun
 from omnigraph.pipeline.intake.inputs import Where
 from omnigraph.pipeline.intake.row_stager import IntakeResult, TableIntake
 from omnigraph.pipeline.staging.job_files import staging_folder
-from omnigraph.storage.pieces import pieces_from_json, pieces_to_json
 from omnigraph.storage.signals import ObjectMissing
+from omnigraph.storage.staged_fragments import pieces_from_json, pieces_to_json
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from omnigraph.storage.handles import StagedWrite
-    from omnigraph.storage.tables import TableStorage
+    from omnigraph.storage.table_store import TableStorage
 
 MANY_FILES: Final = 64
 """So many files of a table are no reason to act, however small they are."""

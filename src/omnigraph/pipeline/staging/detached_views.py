@@ -9,8 +9,8 @@ from omnigraph.errors import InternalError
 from omnigraph.graph.arrays import one_array
 from omnigraph.pipeline.spark.task_storage import TaskTable
 from omnigraph.pipeline.staging.key_frames import StagedTable, staged_parts
-from omnigraph.storage.pieces import join_pieces
 from omnigraph.storage.predicates import In
+from omnigraph.storage.staged_fragments import join_pieces
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from omnigraph.pipeline.intake.row_stager import IntakeResult
     from omnigraph.storage.graph_storage import GraphStorage
     from omnigraph.storage.handles import TableHandle
-    from omnigraph.storage.pieces import Pieces
-    from omnigraph.storage.tables import TableStorage
+    from omnigraph.storage.staged_fragments import Pieces
+    from omnigraph.storage.table_store import TableStorage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from omnigraph.storage.graph_storage import GraphStorage
     from omnigraph.storage.handles import StagedWrite, TableHandle
-    from omnigraph.storage.pieces import Pieces
+    from omnigraph.storage.staged_fragments import Pieces
 
 
 def staging_folder(operation_id: str) -> str:

@@ -38,7 +38,7 @@ from omnigraph.pipeline.upsert.tasks import (
     write_part,
 )
 from omnigraph.pipeline.upsert.written_update import WrittenUpdate
-from omnigraph.storage.pieces import Pieces, join_pieces
+from omnigraph.storage.staged_fragments import Pieces, join_pieces
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -17,7 +17,7 @@ from omnigraph.errors import ReadSetChanged
 from omnigraph.graph.commit.protocol import Stale
 from omnigraph.pipeline.staging.detached_views import holds_any
 from omnigraph.settings import MergeStrategy
-from omnigraph.storage.pieces import PieceKind
+from omnigraph.storage.staged_fragments import PieceKind
 
 if TYPE_CHECKING:
     from omnigraph.pipeline.staging.detached_views import StagedView
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from omnigraph.pipeline.upsert.written_update import WrittenUpdate
     from omnigraph.settings import PipelineSettings
     from omnigraph.storage.handles import StagedWrite, TableHandle, WriteStamp
-    from omnigraph.storage.pieces import Pieces
-    from omnigraph.storage.tables import TableStorage
+    from omnigraph.storage.staged_fragments import Pieces
+    from omnigraph.storage.table_store import TableStorage
 
 _SAMPLED_IDS: Final = 1_000
 _OFFSET_BYTES: Final = 4

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from omnigraph.storage.graph_storage import GraphStorage
-    from omnigraph.storage.pieces import Pieces
     from omnigraph.storage.sizes import FragmentInfo
+    from omnigraph.storage.staged_fragments import Pieces
 
 OFFSET: Final = np.dtype("<u4")
 RESULT: Final = pa.schema([pa.field("result", pa.binary(), nullable=False)])
@@ -190,7 +190,7 @@ def write_part(plan: MergePlan, part: MergePart, places: pa.Table) -> PartResult
     Raises:
         InternalError: a row of the part has no place, or more than one.
     """
-    from omnigraph.storage.pieces import Pieces
+    from omnigraph.storage.staged_fragments import Pieces
 
     placed = places.sort_by("position")
     row_ids, addresses = _numbers(placed, "row_id"), _numbers(placed, "address")
@@ -236,7 +236,7 @@ def _divided(
 def _write_rows(
     storage: GraphStorage, plan: MergePlan, fragments: tuple[int, ...], row_ids: _Numbers
 ) -> Pieces:
-    from omnigraph.storage.pieces import join_pieces
+    from omnigraph.storage.staged_fragments import join_pieces
 
     store = storage.tables
     base = open_task_table(storage, plan.base)
@@ -302,7 +302,7 @@ def delete_replaced(task: Deletion) -> Iterator[pa.RecordBatch]:
     Raises:
         InternalError: a row is replaced twice.
     """
-    from omnigraph.storage.pieces import join_pieces
+    from omnigraph.storage.staged_fragments import join_pieces
 
     storage = open_task_storage(task.root)
     base = open_task_table(storage, task.table)

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from omnigraph.pipeline.upsert.tasks import Offsets
     from omnigraph.storage.graph_storage import GraphStorage
     from omnigraph.storage.handles import TableHandle
-    from omnigraph.storage.pieces import Pieces
     from omnigraph.storage.sizes import FragmentInfo
+    from omnigraph.storage.staged_fragments import Pieces
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,21 +13,21 @@ from omnigraph.storage import (
     changes,
     commits,
     indexes,
+    lance_writes,
     maintenance,
-    pieces,
     reading,
     search,
     sizes,
-    staging,
+    staged_fragments,
     writes,
 )
 from omnigraph.storage.capabilities import Capabilities
 from omnigraph.storage.files import line_folder
-from omnigraph.storage.lines import Lines
-from omnigraph.storage.links import RowCounts, Then, Writing, chain
+from omnigraph.storage.power_loss import remove_torn_refs, remove_torn_versions
 from omnigraph.storage.reading import ScanOptions
 from omnigraph.storage.table_storage import TableStorage as TableStorage
-from omnigraph.storage.torn import remove_torn_refs, remove_torn_versions
+from omnigraph.storage.table_versions import Lines
+from omnigraph.storage.transactions import RowCounts, Then, Writing, chain
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -53,11 +53,11 @@ if TYPE_CHECKING:
     from omnigraph.storage.indexes import IndexCoverage, IndexSpec
     from omnigraph.storage.location import GraphLocation
     from omnigraph.storage.maintenance import IndexWork
-    from omnigraph.storage.pieces import PieceKind, Pieces
     from omnigraph.storage.predicates import Predicate
     from omnigraph.storage.reading import Ids, Ordering
     from omnigraph.storage.search import TextInMemory
     from omnigraph.storage.sizes import FragmentInfo, TableStats
+    from omnigraph.storage.staged_fragments import PieceKind, Pieces
     from omnigraph.storage.writes import Rows
 
 
@@ -312,7 +312,7 @@ class TableStore:
 
     def deletes_old_versions(self, handle: TableHandle) -> bool:
         """Whether settings from outside make Lance delete versions; costs no request."""
-        return staging.without_cleanup(handle.dataset) is not None
+        return lance_writes.without_cleanup(handle.dataset) is not None
 
     def stage_without_cleanup(self, handle: TableHandle, stamp: WriteStamp) -> StagedWrite:
         """Removes the settings by which Lance would delete old versions by itself."""
@@ -322,32 +322,34 @@ class TableStore:
         self, handle: TableHandle, rows: Rows, *, rows_per_file: int | None = None
     ) -> Pieces:
         """Data files of new rows."""
-        return pieces.write_pieces(self._writing, handle, rows, rows_per_file=rows_per_file)
+        return staged_fragments.write_pieces(
+            self._writing, handle, rows, rows_per_file=rows_per_file
+        )
 
     def write_changed(self, handle: TableHandle, rows: Rows, row_ids: Sequence[int]) -> Pieces:
         """Data files of new forms of the rows with these row ids, in ascending order.
 
         A blob that `rows` leaves out is kept.
         """
-        return pieces.write_changed(self._writing, handle, rows, row_ids)
+        return staged_fragments.write_changed(self._writing, handle, rows, row_ids)
 
     def delete_addresses(self, handle: TableHandle, addresses: Sequence[int]) -> Pieces:
         """The fragments without the rows at these addresses."""
-        return pieces.delete_addresses(self._writing, handle, addresses)
+        return staged_fragments.delete_addresses(self._writing, handle, addresses)
 
     def stage_pieces(
         self, handle: TableHandle, kind: PieceKind, parts: Pieces, stamp: WriteStamp
     ) -> StagedWrite:
         """One transaction of pieces that were written for this handle."""
-        return pieces.stage_pieces(self._writing, handle, kind, parts, stamp)
+        return staged_fragments.stage_pieces(self._writing, handle, kind, parts, stamp)
 
     def open_staged(self, handle: TableHandle, parts: Pieces) -> TableHandle:
         """The table with the new rows of these pieces, before anything is committed."""
-        return pieces.open_staged(self._writing, handle, parts)
+        return staged_fragments.open_staged(self._writing, handle, parts)
 
     def read_staged(self, view: TableHandle, fragments: Sequence[int]) -> pa.Table:
         """Whole rows of some fragments, blobs included; holds all of them."""
-        return pieces.read_staged(self._writing, view, fragments)
+        return staged_fragments.read_staged(self._writing, view, fragments)
 
     def stage_merge_staged(
         self,
@@ -357,19 +359,19 @@ class TableStore:
         stamp: WriteStamp,
     ) -> StagedWrite:
         """Upserts the rows of some fragments of a view; their ids are unique."""
-        return pieces.stage_merge_staged(self._writing, handle, view, fragments, stamp)
+        return staged_fragments.stage_merge_staged(self._writing, handle, view, fragments, stamp)
 
     def staged_bytes(self, view: TableHandle, fragments: Sequence[int]) -> int:
         """How large the rows of some fragments are as they are stored, blobs included."""
-        return pieces.staged_bytes(self._writing, view, fragments)
+        return staged_fragments.staged_bytes(self._writing, view, fragments)
 
     def piece_files(self, handle: TableHandle, parts: Pieces) -> tuple[str, ...]:
         """The files that making these pieces wrote, below the root."""
-        return pieces.piece_files(self._writing, handle, parts)
+        return staged_fragments.piece_files(self._writing, handle, parts)
 
     def view_files(self, view: TableHandle) -> tuple[str, ...]:
         """The objects below the root whose deletion ends what `open_staged` made readable."""
-        return pieces.view_files(self._writing, view)
+        return staged_fragments.view_files(self._writing, view)
 
     def chain(
         self, first: StagedWrite, *then: Then, counts: RowCounts | None = None

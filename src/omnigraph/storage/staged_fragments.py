@@ -18,14 +18,14 @@ from lance.fragment import FragmentMetadata
 
 from omnigraph.errors import InternalError
 from omnigraph.ids import new_link_uuid
-from omnigraph.storage import sizes, staging
+from omnigraph.storage import lance_writes, sizes
 from omnigraph.storage.blob_rows import blobs_of_rows
 from omnigraph.storage.blobs import STORED_BLOB, blob_bytes
 from omnigraph.storage.files import line_folder, written_files
 from omnigraph.storage.handles import Pin, TableHandle
 from omnigraph.storage.layout import batches_of
-from omnigraph.storage.links import live_rows, nothing, staged
 from omnigraph.storage.reading import ROW_ID, ScanOptions, scan
+from omnigraph.storage.transactions import live_rows, nothing, staged
 from omnigraph.storage.writes import (
     merge_stream,
     stage_merge_insert,
@@ -38,8 +38,8 @@ if TYPE_CHECKING:
 
     from omnigraph.storage.blob_rows import BlobValue
     from omnigraph.storage.handles import StagedWrite, WriteStamp
-    from omnigraph.storage.links import Writing
     from omnigraph.storage.sizes import FragmentInfo
+    from omnigraph.storage.transactions import Writing
     from omnigraph.storage.writes import Rows
 
 _BLOBS_AT_ONCE: Final = 1 << 10
@@ -112,7 +112,7 @@ def write_changed(
     """
     whole = _with_kept_blobs(handle, rows, row_ids) if handle.layout.blobs else rows
     fragments = write_rows(writing, handle, whole)
-    return Pieces(changed=tuple(staging.numbered(fragments, row_ids)))
+    return Pieces(changed=tuple(lance_writes.numbered(fragments, row_ids)))
 
 
 def _with_kept_blobs(
@@ -153,7 +153,7 @@ def _length(value: BlobValue) -> int:
 def delete_addresses(writing: Writing, handle: TableHandle, addresses: Sequence[int]) -> Pieces:
     """The fragments without the rows at these addresses; one call per fragment and write."""
     with writing.calls.making("delete", handle.layout.table_key):
-        updated, emptied = staging.without_rows(handle.dataset, addresses)
+        updated, emptied = lance_writes.without_rows(handle.dataset, addresses)
     return Pieces(updated=tuple(updated), emptied=tuple(emptied), rows_deleted=len(addresses))
 
 
@@ -170,7 +170,7 @@ def stage_pieces(
     if kind is PieceKind.UPDATE:
         if not (added or changed or pieces.rows_deleted):
             return nothing(writing, handle, None)
-        operation = staging.update_of_pieces(
+        operation = lance_writes.update_of_pieces(
             handle.dataset,
             removed=pieces.emptied,
             updated=pieces.updated,
@@ -200,7 +200,7 @@ def _stage_new(
         replaced = staged(
             writing,
             handle,
-            staging.overwrite(handle.dataset, fragments),
+            lance_writes.overwrite(handle.dataset, fragments),
             stamp,
             added=added,
             removed=live_rows(writing, handle),
@@ -228,7 +228,7 @@ def _plain(handle: TableHandle, fragments: Iterable[FragmentMetadata]) -> list[F
                 f"{handle.layout.table_key}: a staged fragment with deleted rows cannot be"
                 " committed; write the rows that stay again"
             )
-        plain.append(staging.without_row_ids(fragment))
+        plain.append(lance_writes.without_row_ids(fragment))
     return plain
 
 
@@ -240,7 +240,7 @@ def open_staged(writing: Writing, handle: TableHandle, pieces: Pieces) -> TableH
     operation = LanceOperation.Append(_plain(handle, pieces.added))
     transaction = Transaction(handle.pin.version, operation, new_link_uuid(writing.ids))
     with writing.calls.making("open_staged", handle.layout.table_key):
-        dataset = staging.commit_detached(handle.dataset, transaction)
+        dataset = lance_writes.commit_detached(handle.dataset, transaction)
     pin = Pin(location=handle.pin.location, branch=handle.pin.branch, version=dataset.version)
     return TableHandle(layout=handle.layout, pin=pin, dataset=dataset)
 
