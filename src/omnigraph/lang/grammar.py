@@ -17,8 +17,8 @@ from lark.parsers.lalr_interactive_parser import InteractiveParser
 from lark.parsers.lalr_parser_state import ParserState
 
 from omnigraph.lang.diagnostics import Findings
+from omnigraph.lang.foreign_syntax import QUERY_HABITS, SCHEMA_HABITS, Habits, find_hint
 from omnigraph.lang.grammar_tables import parser_of
-from omnigraph.lang.habits import QUERY_HABITS, SCHEMA_HABITS, Habits, find_hint
 from omnigraph.lang.source import Extent, Source, SourceUnreadable
 from omnigraph.lang.suggest import did_you_mean
 from omnigraph.limits import MAX_NESTING

@@ -12,6 +12,7 @@ from lark import Token
 
 from omnigraph.lang import schema_ast as ast
 from omnigraph.lang.diagnostics import Findings
+from omnigraph.lang.foreign_syntax import suggest_type
 from omnigraph.lang.grammar import (
     SCHEMA_LANGUAGE,
     Node,
@@ -20,7 +21,6 @@ from omnigraph.lang.grammar import (
     extent_of,
     parse_trees,
 )
-from omnigraph.lang.habits import suggest_type
 from omnigraph.lang.lexemes import read_count, read_float, read_integer, read_string
 from omnigraph.lang.source import Extent
 from omnigraph.lang.types import BASE_SCALARS, MAX_VECTOR_DIM, STRING, PropType, Scalar

@@ -8,7 +8,7 @@ from omnigraph.lang.catalog import Catalog
 from omnigraph.lang.checked import CheckedMutation, CheckedQuery, CheckedRead, Scope
 from omnigraph.lang.diagnostics import Findings, FindingsFull
 from omnigraph.lang.expressions import ExprChecker
-from omnigraph.lang.habits import suggest_type
+from omnigraph.lang.foreign_syntax import suggest_type
 from omnigraph.lang.match_check import check_block
 from omnigraph.lang.mutation_check import check_mutation
 from omnigraph.lang.return_check import check_order, check_returns

@@ -4,7 +4,7 @@ import pytest
 
 from omnigraph.errors import InvalidArgument, QueryInvalid, SchemaInvalid
 from omnigraph.lang import compile_query, compile_schema, plan_migration
-from omnigraph.lang.habits import suggest_annotation
+from omnigraph.lang.foreign_syntax import suggest_annotation
 
 CATALOG = compile_schema(
     "node Person { name: String age: I32? born: Date? alive: Bool? } edge Knows: Person -> Person"
