@@ -43,7 +43,7 @@ from omnigraph.graph.load.options import LoadOptions
 from omnigraph.graph.load.reject_options import parse_reject_options
 from omnigraph.graph.manifest.intent import SidecarKind
 from omnigraph.graph.ndjson.export import export_lines
-from omnigraph.graph.results.query_result import QueryTarget
+from omnigraph.graph.query.target import QueryTarget
 from omnigraph.graph.writer import Writer
 from omnigraph.ids import MAIN_BRANCH, BranchName, UlidSource
 from omnigraph.settings import Settings, load_process_settings

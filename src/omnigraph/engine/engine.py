@@ -51,8 +51,8 @@ if TYPE_CHECKING:
     from omnigraph.graph.lifecycle.coordinator import GraphCoordinator
     from omnigraph.graph.query.budget import CancelToken
     from omnigraph.graph.query.needs import Needs
+    from omnigraph.graph.query.target import QueryTarget
     from omnigraph.graph.results.mutation_result import MutationResult
-    from omnigraph.graph.results.query_result import QueryTarget
     from omnigraph.lang import CompiledQuery
     from omnigraph.settings.sections import QuerySettings
     from omnigraph.storage.table_storage import TableStorage
@@ -111,7 +111,10 @@ class Engine:
     def compile(self, request: QueryRequest) -> tuple[CompiledQuery, ir.QueryIR]:
         """The query of a request, compiled against the schema of its snapshot."""
         self._require_open()
-        return self._compiled.read_query(request.snapshot, request.source, request.name)
+        snapshot = request.snapshot
+        return self._compiled.read_query(
+            snapshot.catalog, snapshot.schema_hash, request.source, request.name
+        )
 
     def prepare(
         self, request: QueryRequest, query: ir.QueryIR, observer: Observer | None = None

@@ -23,7 +23,7 @@ from omnigraph.errors import (
     ResourceLimit,
 )
 from omnigraph.graph.query.budget import Budget, CancelToken
-from omnigraph.graph.results.query_result import QueryTarget
+from omnigraph.graph.query.target import QueryTarget
 
 SCHEMA = """
 node Person { name: String @key  age: I32?  bio: String?  vec: Vector(2)? }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from omnigraph.errors import PipelineTaskError, SourceError, SparkUnavailable
-from omnigraph.pipeline.sources.frames import reading_errors
+from omnigraph.pipeline.files.source_errors import reading_errors
 from omnigraph.pipeline.spark.errors import find_reason, is_session_lost, translate_spark_error
 
 STACK = "\n\tat org.apache.spark.Some.method(Some.scala:1)\n"

@@ -25,7 +25,7 @@ from omnigraph.errors import (
     SourceError,
 )
 from omnigraph.failpoints import STEPS, armed
-from omnigraph.pipeline.sources.frames import reading_errors
+from omnigraph.pipeline.files.source_errors import reading_errors
 from omnigraph.pipeline.sources.request import describe_reader, secrets_of
 from omnigraph.pipeline.spec.pipeline_spec import SourceFormat, SourceSpec
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, BinaryIO, Final
 import typer
 
 from omnigraph.cli import exit_codes
-from omnigraph.cli.load_lane import announce_engine, find_lane, send
+from omnigraph.cli.commands.load_lane import announce_engine, find_lane, send
 from omnigraph.cli.options import JsonOption, UriArgument
 from omnigraph.cli.reject_options import (
     BadRows,

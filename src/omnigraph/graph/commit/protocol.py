@@ -13,7 +13,7 @@ anew.
 from __future__ import annotations
 
 import logging
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from omnigraph.errors import (
@@ -36,6 +36,7 @@ from omnigraph.graph.commit.plan import plan_intent, planned_table, ref_of_stage
 from omnigraph.graph.commit.txn import PreparedWrite, WriteRequest, WriteTxn
 from omnigraph.graph.manifest.intent import Intent, ParentRule, SidecarKind
 from omnigraph.graph.manifest.publisher import PublishContention, fenced, require_head
+from omnigraph.graph.manifest.table_refs import pin_of
 from omnigraph.graph.recovery.classify import foreign_versions
 from omnigraph.graph.recovery.leases import LeaseLost, branch_scope
 from omnigraph.graph.recovery.sidecars import Sidecar, SidecarLease
@@ -57,12 +58,19 @@ from omnigraph.storage.signals import CommitRefused, Interleaved, NotDurable, St
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from omnigraph.graph.lifecycle.coordinator import GraphCoordinator
+    from omnigraph.clock import Clock
+    from omnigraph.graph.manifest.manifest_coordinator import ManifestCoordinator
     from omnigraph.graph.manifest.manifest_line import ManifestLine
+    from omnigraph.graph.manifest.pauses import Pauses
+    from omnigraph.graph.manifest.publisher import ManifestBatchPublisher
     from omnigraph.graph.manifest.rows import CommitRow, TableRef
-    from omnigraph.graph.recovery.leases import Lease
-    from omnigraph.graph.recovery.sidecars import SidecarTable
+    from omnigraph.graph.manifest.schemas import Schemas
+    from omnigraph.graph.recovery.leases import Lease, Leases
+    from omnigraph.graph.recovery.recovery import Recovery
+    from omnigraph.graph.recovery.sidecars import Sidecars, SidecarTable
+    from omnigraph.ids import GraphId, IdSource
     from omnigraph.storage.handles import StagedWrite, TableHandle
+    from omnigraph.storage.table_store import TableStorage
 
     Prepare = Callable[[WriteTxn], PreparedWrite]
 
@@ -85,11 +93,30 @@ class Overtaken(StorageSignal):
         self.line = line
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommitParts:
+    """What the protocol works with; all of it belongs to one open graph."""
+
+    graph_id: GraphId
+    clock: Clock
+    ids: IdSource
+    pauses: Pauses
+    tables: TableStorage
+    schemas: Schemas
+    lines: ManifestCoordinator
+    publisher: ManifestBatchPublisher
+    leases: Leases
+    sidecars: Sidecars
+    recovery: Recovery
+    after_publish: Callable[[BranchId], None]
+    """Told of a branch when a write to it has landed and its lease is given back."""
+
+
 class CommitProtocol:
     """Runs writes on the branches of one open graph."""
 
-    def __init__(self, graph: GraphCoordinator) -> None:
-        self._graph = graph
+    def __init__(self, parts: CommitParts) -> None:
+        self._parts = parts
 
     def run(self, request: WriteRequest, prepare: Prepare) -> CommitRow | None:
         """Prepare, stage and commit, again when others were faster; `None` if nothing changes.
@@ -97,13 +124,13 @@ class CommitProtocol:
         `prepare` reads and stages through the `WriteTxn` it is given and must give the same change
         when it is called again.
         """
-        authored_at = self._graph.clock.now_us()
+        authored_at = self._parts.clock.now_us()
         for attempt in range(request.attempts or MAX_REPREPARE_ATTEMPTS):
             try:
                 return self._attempt(request, prepare, authored_at)
             except Stale as stale:
                 conflict = stale.conflict
-                self._graph.pauses.between_attempts(attempt)
+                self._parts.pauses.between_attempts(attempt)
             except StorageSignal as signal:
                 self._require_branch(request)
                 raise InternalError(
@@ -115,7 +142,7 @@ class CommitProtocol:
     def _require_branch(self, request: WriteRequest) -> None:
         """Say so when what a write met is only that its branch, and its files, were deleted."""
         try:
-            self._graph.branch_id(request.branch)
+            self._parts.lines.branch_id(request.branch)
         except BranchNotFound as gone:
             raise _deleted(request.branch) from gone
 
@@ -128,23 +155,23 @@ class CommitProtocol:
         return self._captured(request, self._branch_id(request), authored_at)
 
     def _captured(self, request: WriteRequest, branch_id: BranchId, authored_at: int) -> WriteTxn:
-        graph = self._graph
-        line = graph.lines.read(branch_id)
+        parts = self._parts
+        line = parts.lines.read(branch_id)
         return WriteTxn(
             request=request,
             branch_id=branch_id,
             line=line,
-            tables=graph.schemas.tables(line.schema.schema_hash),
-            operation_id=new_operation_id(graph.ids),
-            commit_id=new_commit_id(graph.ids),
-            rollback_commit_id=new_commit_id(graph.ids),
+            tables=parts.schemas.tables(line.schema.schema_hash),
+            operation_id=new_operation_id(parts.ids),
+            commit_id=new_commit_id(parts.ids),
+            rollback_commit_id=new_commit_id(parts.ids),
             authored_at=authored_at,
-            store=graph.tables,
+            store=parts.tables,
             fork=self._writable,
         )
 
     def _branch_id(self, request: WriteRequest) -> BranchId:
-        branch_id = self._graph.branch_id(request.branch)
+        branch_id = self._parts.lines.branch_id(request.branch)
         if request.branch_id not in (None, branch_id):
             raise _deleted(request.branch)
         return branch_id
@@ -159,12 +186,12 @@ class CommitProtocol:
         Raises:
             RecoveryBlocked, StorageVersionTooNew: the branch cannot be written to.
         """
-        graph = self._graph
-        if not graph.sidecars.of(branch_id):
+        parts = self._parts
+        if not parts.sidecars.of(branch_id):
             return
         try:
-            with graph.leases.holding(branch_scope(branch_id), wait_ms=0) as lease:
-                graph.recovery.heal(branch_id, lease)
+            with parts.leases.holding(branch_scope(branch_id), wait_ms=0) as lease:
+                parts.recovery.heal(branch_id, lease)
         except (BranchBusy, LeaseLost) as busy:
             log.info("recovery left to others", extra={"branch_id": branch_id, "why": str(busy)})
 
@@ -184,13 +211,13 @@ class CommitProtocol:
         prepared = prepare(txn)
         _require_size(prepared)
         if prepared.is_empty:
-            require_head(request.if_commit, self._graph.lines.read(txn.branch_id))
+            require_head(request.if_commit, self._parts.lines.read(txn.branch_id))
             return None
         for staged in prepared.staged:
-            self._graph.tables.sync_staged(staged)
+            self._parts.tables.sync_staged(staged)
         maybe_fail(f"{kind}.post_stage_pre_lease")
         commit = self._committed(txn, prepared)
-        self._graph.upkeep.after_publish(txn.branch_id)
+        self._parts.after_publish(txn.branch_id)
         return commit
 
     def _committed(self, txn: WriteTxn, prepared: PreparedWrite) -> CommitRow:
@@ -200,7 +227,7 @@ class CommitProtocol:
         the lease at last: others then wait for it instead of it for them.
         """
         for moves_left in reversed(range(MAX_MOVES_WITHOUT_LEASE + 1)):
-            with self._graph.leases.holding(branch_scope(txn.branch_id)) as lease:
+            with self._parts.leases.holding(branch_scope(txn.branch_id)) as lease:
                 try:
                     return self._under_lease(txn, prepared, lease, must_land=not moves_left)
                 except LeaseLost as lost:
@@ -214,7 +241,7 @@ class CommitProtocol:
     def _under_lease(
         self, txn: WriteTxn, prepared: PreparedWrite, lease: Lease, *, must_land: bool
     ) -> CommitRow:
-        self._graph.recovery.heal(txn.branch_id, lease)
+        self._parts.recovery.heal(txn.branch_id, lease)
         line = self._line_now(txn)
         repeated = self._first_receipt(txn.request, line, absent_at=txn.line.handle.version)
         if repeated is not None:
@@ -242,9 +269,9 @@ class CommitProtocol:
 
     def _line_now(self, txn: WriteTxn) -> ManifestLine:
         """The line as it is now, if the branch is still the one that was captured."""
-        if self._graph.branch_id(txn.request.branch) != txn.branch_id:
+        if self._parts.lines.branch_id(txn.request.branch) != txn.branch_id:
             raise _deleted(txn.request.branch)
-        return self._graph.lines.read(txn.branch_id)
+        return self._parts.lines.read(txn.branch_id)
 
     def _arbitrate(self, txn: WriteTxn, prepared: PreparedWrite, line: ManifestLine) -> None:
         """Hold what was prepared against the line as it is now.
@@ -288,7 +315,7 @@ class CommitProtocol:
             conflict = _changed(before.table_key, before.version, now.version if now else None)
             if now is not None:
                 layout = txn.tables.layouts[ref]
-                handle = self._graph.open_pin(layout, now)
+                handle = self._parts.tables.open(layout, pin_of(now))
                 if not txn.read_set.is_affected(ref, txn.store, handle, txn.readable(ref)):
                     continue
             if prepared.is_strict:
@@ -303,7 +330,7 @@ class CommitProtocol:
             return staged
         if staged.rebase is None:
             raise Stale(_changed(layout.table_key, staged.base.pin.version, pinned.version))
-        base = self._graph.tables.open(
+        base = self._parts.tables.open(
             layout,
             Pin(
                 location=layout.location,
@@ -312,7 +339,7 @@ class CommitProtocol:
             ),
         )
         moved = staged.rebase(base)
-        self._graph.tables.sync_staged(moved)
+        self._parts.tables.sync_staged(moved)
         return moved
 
     def _require_no_drift(
@@ -325,10 +352,10 @@ class CommitProtocol:
             DriftNeedsRepair: something else wrote to the table.
         """
         layout, pin = staged.base.layout, staged.base.pin
-        head = self._graph.tables.head_version(layout, pin.branch)
+        head = self._parts.tables.head_version(layout, pin.branch)
         if head == pin.version:
             return
-        traces = self._graph.tables.traces(layout, pin.branch, above=pin.version, upto=head)
+        traces = self._parts.tables.traces(layout, pin.branch, above=pin.version, upto=head)
         settled = line.settled({each.operation_id for each in traces if each.operation_id})
         unknown = foreign_versions(traces, settled)
         if unknown or head < pin.version:
@@ -347,19 +374,19 @@ class CommitProtocol:
     def _remove_residue(
         self, staged: StagedWrite, line: ManifestLine, lease: Lease, txn: WriteTxn
     ) -> None:
-        ids = self._graph.ids
+        ids = self._parts.ids
         intent = Intent(
             operation_id=new_operation_id(ids),
             commit_id=new_commit_id(ids),
             kind=SidecarKind.REPAIR.commit_kind,
-            authored_at=self._graph.clock.now_us(),
+            authored_at=self._parts.clock.now_us(),
             authored_branch=txn.request.branch,
             schema_from=line.schema.schema_hash,
         )
         table = residue_table(staged, line)
         sidecar = self._sidecar(SidecarKind.REPAIR, txn.branch_id, intent, (table,), lease, line)
-        self._graph.sidecars.arm(sidecar)
-        self._graph.recovery.settle(sidecar, lease)
+        self._parts.sidecars.arm(sidecar)
+        self._parts.recovery.settle(sidecar, lease)
 
     def _sidecar(
         self,
@@ -374,10 +401,10 @@ class CommitProtocol:
         return Sidecar(
             operation_id=intent.operation_id,
             kind=kind,
-            graph_id=self._graph.graph_id,
+            graph_id=self._parts.graph_id,
             branch_id=branch_id,
             lease=SidecarLease(
-                scope=lease.scope, epoch=lease.epoch, owner=self._graph.leases.owner
+                scope=lease.scope, epoch=lease.epoch, owner=self._parts.leases.owner
             ),
             actor_id=intent.actor_id,
             authored_at=intent.authored_at,
@@ -386,7 +413,7 @@ class CommitProtocol:
             parent_rule=intent.parent_rule,
             tables=tables,
             intent=intent,
-            rollback_commit_id=rollback_commit_id or new_commit_id(self._graph.ids),
+            rollback_commit_id=rollback_commit_id or new_commit_id(self._parts.ids),
         )
 
     def _commit(
@@ -406,7 +433,7 @@ class CommitProtocol:
             maybe_fail(f"{kind}.post_phase_b_pre_manifest_commit")
             lease.check()
             branch_id = BranchId(sidecar.branch_id)
-            published = self._graph.publisher.publish(branch_id, sidecar.intent, armed_at=armed_at)
+            published = self._parts.publisher.publish(branch_id, sidecar.intent, armed_at=armed_at)
             commit = published.commit
         except NotDurable as error:
             raise _undurable(sidecar, error) from error
@@ -423,7 +450,7 @@ class CommitProtocol:
         It must not be taken back here: a recovery of it may be under way, and when that one dies
         between two restores nothing but the sidecar explains their versions.
         """
-        self._graph.sidecars.arm(sidecar)
+        self._parts.sidecars.arm(sidecar)
         maybe_fail(f"{sidecar.kind}.post_phase_a")
         lease.check()
 
@@ -435,13 +462,13 @@ class CommitProtocol:
                 maybe_fail(f"{kind}.between_links")
             lease.check()
             maybe_fail(f"{kind}.pre_table_commit")
-            handle = self._graph.tables.commit_staged(handle, link)
+            handle = self._parts.tables.commit_staged(handle, link)
             maybe_fail(f"{kind}.post_table_commit")
 
     def _disarm(self, sidecar: Sidecar) -> None:
         """Phase D. The write has landed: a failure is only untidy."""
         try:
-            self._graph.sidecars.disarm(sidecar)
+            self._parts.sidecars.disarm(sidecar)
         except (OmnigraphError, StorageSignal) as error:
             log.warning(
                 "sidecar not removed",
@@ -454,7 +481,7 @@ class CommitProtocol:
         """The commit, if the failed write landed after all; else the error to report."""
         try:
             lease.check()
-            recovered = self._graph.recovery.settle(sidecar, lease)
+            recovered = self._parts.recovery.settle(sidecar, lease)
         except (OmnigraphError, StorageSignal) as second:
             return self._found_on_line(sidecar, error, second)
         if recovered.commit is not None:
@@ -463,8 +490,8 @@ class CommitProtocol:
 
     def _found_on_line(self, sidecar: Sidecar, error: Exception, second: Exception) -> CommitRow:
         try:
-            line = self._graph.lines.read_again(BranchId(sidecar.branch_id))
-            ended = self._graph.publisher.ended(line, sidecar.intent)
+            line = self._parts.lines.read_again(BranchId(sidecar.branch_id))
+            ended = self._parts.publisher.ended(line, sidecar.intent)
         except (OmnigraphError, StorageSignal):
             raise _unknown(sidecar, error, second) from error
         if ended is None:
@@ -485,7 +512,7 @@ class CommitProtocol:
         if request.job is not None:
             done = line.commit_of_job(request.job, absent_at=absent_at)
             if done is not None:
-                self._graph.publisher.renew(line)
+                self._parts.publisher.renew(line)
                 return done
         if request.idempotency_key is None:
             return None
@@ -493,7 +520,7 @@ class CommitProtocol:
         if found is None:
             return None
         if found.request_digest == request.request_digest:
-            self._graph.publisher.renew(line)
+            self._parts.publisher.renew(line)
             return found
         raise IdempotencyKeyReused(
             f"the idempotency key {request.idempotency_key!r} belongs to another request (commit"
@@ -533,9 +560,9 @@ class CommitProtocol:
         found = own_line(txn.store, layout, pinned, txn.branch_id)
         if found is not None:
             return found
-        with self._graph.leases.holding(branch_scope(txn.branch_id)) as lease:
+        with self._parts.leases.holding(branch_scope(txn.branch_id)) as lease:
             try:
-                self._graph.recovery.heal(txn.branch_id, lease)
+                self._parts.recovery.heal(txn.branch_id, lease)
                 line = self._line_now(txn)
                 require_head(txn.request.if_commit, line)
                 if line.pins.get(ref) != pinned:

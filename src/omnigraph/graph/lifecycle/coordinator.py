@@ -14,18 +14,17 @@ from omnigraph.errors import (
     BranchBusy,
     BranchNotFound,
     GraphNotFound,
-    InvalidArgument,
     ManifestCorrupt,
     OmnigraphError,
     ReadOnlyGraph,
     StorageInternalError,
     StorageUnavailable,
 )
-from omnigraph.graph.commit.protocol import CommitProtocol
+from omnigraph.graph.commit.protocol import CommitParts, CommitProtocol
 from omnigraph.graph.lifecycle.init_claim import find_claim, release_stale_claim
 from omnigraph.graph.lifecycle.line_upkeep import WIDTH, WIDTH_ON_OBJECT_STORES, LineUpkeep
 from omnigraph.graph.lifecycle.reclaim import Reclaimer
-from omnigraph.graph.manifest.manifest_line import ManifestCoordinator
+from omnigraph.graph.manifest.manifest_coordinator import ManifestCoordinator
 from omnigraph.graph.manifest.migrations import MIGRATIONS, migrate_on_open, oldest_migratable
 from omnigraph.graph.manifest.pauses import Pauses
 from omnigraph.graph.manifest.publisher import ManifestBatchPublisher
@@ -128,7 +127,22 @@ class GraphCoordinator:
             clock=clock,
             process=process,
         )
-        self.protocol = CommitProtocol(self)
+        self.protocol = CommitProtocol(
+            CommitParts(
+                graph_id=self.graph_id,
+                clock=clock,
+                ids=ids,
+                pauses=self.pauses,
+                tables=storage.tables,
+                schemas=self.schemas,
+                lines=self.lines,
+                publisher=self.publisher,
+                leases=self.leases,
+                sidecars=self.sidecars,
+                recovery=self.recovery,
+                after_publish=self.upkeep.after_publish,
+            )
+        )
         if mode is OpenMode.READ_WRITE:
             self._make_writable()
 
@@ -155,11 +169,7 @@ class GraphCoordinator:
             BranchNotFound: there is none.
             InvalidArgument: it is no name at all.
         """
-        if not isinstance(name, str):
-            raise InvalidArgument(
-                f"a branch is given by its name, not by {name!r}", argument="branch"
-            )
-        return MAIN_BRANCH_ID if name == MAIN_BRANCH else self.lines.branch(name).branch_id
+        return self.lines.branch_id(name)
 
     def open_pin(self, layout: TableLayout, pinned: PinRow) -> TableHandle:
         """The table at a pin."""

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
     from omnigraph.clock import Clock
-    from omnigraph.graph.manifest.manifest_line import ManifestCoordinator
+    from omnigraph.graph.manifest.manifest_coordinator import ManifestCoordinator
     from omnigraph.graph.recovery.leases import Leases
     from omnigraph.ids import BranchId
     from omnigraph.storage.manifest import ManifestStorage

@@ -31,7 +31,8 @@ from omnigraph.storage.signals import NotDurable, StorageSignal
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from omnigraph.graph.manifest.manifest_line import ManifestCoordinator, ManifestLine
+    from omnigraph.graph.manifest.manifest_coordinator import ManifestCoordinator
+    from omnigraph.graph.manifest.manifest_line import ManifestLine
     from omnigraph.graph.manifest.pauses import Pauses
     from omnigraph.ids import BranchId
     from omnigraph.storage.manifest import ManifestStorage

@@ -10,7 +10,6 @@ from omnigraph.errors import InternalError
 from omnigraph.lang import CompiledQuery, QueryIR, compile_query
 
 if TYPE_CHECKING:
-    from omnigraph.graph.history.snapshot import Snapshot
     from omnigraph.lang import Catalog
 
 MOST_KEPT = 512
@@ -26,16 +25,14 @@ class CompiledQueries:
         self._lock = threading.Lock()
 
     def read_query(
-        self, snapshot: Snapshot, source: str, name: str | None
+        self, catalog: Catalog, schema_hash: str, source: str, name: str | None
     ) -> tuple[CompiledQuery, QueryIR]:
-        """A read query, checked against the schema of the snapshot.
+        """A read query, checked against a schema.
 
         Raises:
             QueryInvalid, QuerySelectionError: it does not compile, or is no read.
         """
-        found = self._compiled(
-            snapshot.catalog, snapshot.schema_hash, source, name, is_mutation=False
-        )
+        found = self._compiled(catalog, schema_hash, source, name, is_mutation=False)
         if not isinstance(found.ir, QueryIR):
             raise InternalError(f"`{found.query.name}` was compiled as a read and is none")
         return found, found.ir

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from omnigraph.graph.results.query_result import QueryTarget
+    from omnigraph.graph.query.target import QueryTarget
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -42,7 +42,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from omnigraph.clock import Clock
-    from omnigraph.graph.manifest.manifest_line import ManifestCoordinator, ManifestLine
+    from omnigraph.graph.manifest.manifest_coordinator import ManifestCoordinator
+    from omnigraph.graph.manifest.manifest_line import ManifestLine
     from omnigraph.graph.manifest.publisher import ManifestBatchPublisher
     from omnigraph.graph.manifest.rows import CommitRow
     from omnigraph.graph.recovery.leases import Lease

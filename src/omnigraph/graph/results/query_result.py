@@ -8,7 +8,6 @@ threads.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
@@ -34,24 +33,10 @@ if TYPE_CHECKING:
     import pandas as pd  # type: ignore[import-untyped]
 
     from omnigraph.errors import JsonValue
+    from omnigraph.graph.query.target import QueryTarget
     from omnigraph.lang.ir import Column
 
 _ROWS_PER_STEP: Final = 1024
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QueryTarget:
-    """What was read: the head of a branch, or a snapshot."""
-
-    branch: str | None
-    snapshot: str | None
-
-    def __str__(self) -> str:
-        return f"branch {self.branch}" if self.snapshot is None else f"snapshot {self.snapshot}"
-
-    def to_dict(self) -> dict[str, JsonValue]:
-        """The JSON form."""
-        return asdict(self)
 
 
 class QueryResult:

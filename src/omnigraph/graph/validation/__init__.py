@@ -7,6 +7,7 @@ from omnigraph.graph.validation.committed import LOOKUP_KEYS, CommittedRows, End
 from omnigraph.graph.validation.delta import TableDelta
 from omnigraph.graph.validation.evaluator import validate
 from omnigraph.graph.validation.findings import (
+    ALL_ROWS,
     REPORTED_VIOLATIONS,
     Findings,
     gather,
@@ -38,6 +39,7 @@ from omnigraph.graph.validation.violation import (
 )
 
 __all__ = [
+    "ALL_ROWS",
     "LOOKUP_KEYS",
     "REPORTED_VIOLATIONS",
     "ROW_RULES",

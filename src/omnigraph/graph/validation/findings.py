@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 REPORTED_VIOLATIONS: Final = 1_000
 """How many violations a load reports; the counts are exact beyond it."""
 
+ALL_ROWS: Final = 1 << 62
+"""A limit that is none."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Findings:

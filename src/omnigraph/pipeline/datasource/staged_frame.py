@@ -23,9 +23,10 @@ if TYPE_CHECKING:
     from omnigraph.graph.lifecycle.coordinator import GraphCoordinator
     from omnigraph.lang.catalog import Catalog
     from omnigraph.pipeline.intake.inputs import JobInput, Where
-    from omnigraph.pipeline.intake.row_stager import IntakePlan, IntakeResult
+    from omnigraph.pipeline.intake.row_stager import IntakePlan
     from omnigraph.pipeline.spark.session import PipelineSession
     from omnigraph.pipeline.spark.stage_runner import StageRunner
+    from omnigraph.pipeline.staging.part_result import IntakeResult
 
 _PROBES_AT_ONCE: Final = 8
 

@@ -32,8 +32,9 @@ if TYPE_CHECKING:
     from omnigraph.graph.commit.txn import WriteTxn
     from omnigraph.graph.lifecycle.coordinator import GraphCoordinator
     from omnigraph.pipeline.datasource.options import WriteOptions
-    from omnigraph.pipeline.intake.row_stager import IntakePlan, IntakeResult
+    from omnigraph.pipeline.intake.row_stager import IntakePlan
     from omnigraph.pipeline.spec.column_map import RowMapping
+    from omnigraph.pipeline.staging.part_result import IntakeResult
 
 log = logging.getLogger(__name__)
 
@@ -220,7 +221,7 @@ def _types(schema: StructType) -> dict[str, pa.DataType]:
     """
     from pyspark.sql.pandas.types import to_arrow_type
 
-    from omnigraph.pipeline.sources.frames import source_errors
+    from omnigraph.pipeline.files.source_errors import source_errors
 
     found: dict[str, pa.DataType] = {}
     for each in schema.fields:

@@ -20,7 +20,8 @@ from omnigraph.settings import load_process_settings
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from omnigraph.pipeline.intake.row_stager import IntakePlan, IntakeResult
+    from omnigraph.pipeline.intake.row_stager import IntakePlan
+    from omnigraph.pipeline.staging.part_result import IntakeResult
     from omnigraph.storage.input_files import InputFile
 
 _BATCH_ROWS = 65_536

@@ -27,10 +27,11 @@ if TYPE_CHECKING:
     from omnigraph.graph.validation import Findings, Violation
     from omnigraph.pipeline.files.splits import Split
     from omnigraph.pipeline.intake.inputs import JobInput, Position
-    from omnigraph.pipeline.intake.row_stager import IntakePlan, IntakeResult
+    from omnigraph.pipeline.intake.row_stager import IntakePlan
     from omnigraph.pipeline.spark.session import PipelineSession
     from omnigraph.pipeline.spark.stage_runner import StageRunner
     from omnigraph.pipeline.staging.key_frames import StagedTable
+    from omnigraph.pipeline.staging.part_result import IntakeResult
     from omnigraph.storage.graph_storage import GraphStorage
     from omnigraph.storage.staged_fragments import Pieces
 

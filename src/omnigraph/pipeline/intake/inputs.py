@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 from omnigraph.pipeline.files.row_origin import file_numbers, find_row
+from omnigraph.pipeline.files.source_errors import changes_told, reading_errors
 from omnigraph.pipeline.intake.batches import FrameIntake, RowGroupTask, take_row_group
 from omnigraph.pipeline.intake.lines import LineTask, take_lines
 from omnigraph.pipeline.intake.row_stager import INTAKE_RESULT
-from omnigraph.pipeline.sources.frames import changes_told, reading_errors
 from omnigraph.pipeline.spark.stage_teller import Amount
 from omnigraph.pipeline.spark.tasks import run_partitions, run_tasks
 

@@ -11,10 +11,10 @@ from omnigraph.graph.blobs.blob_values import BlobBudget
 from omnigraph.graph.load.rows import filled_vectors, json_blobs
 from omnigraph.graph.manifest.table_refs import ref_of
 from omnigraph.graph.ndjson.reader import LineColumnReader
-from omnigraph.graph.validation import fit_json_rows
+from omnigraph.graph.validation import ALL_ROWS, fit_json_rows
 from omnigraph.pipeline.files.splits import Split, read_blocks
 from omnigraph.pipeline.intake.derived_ids import DerivedIds
-from omnigraph.pipeline.intake.row_stager import ALL_ROWS, RowStager, intake_batch, look_for_blobs
+from omnigraph.pipeline.intake.row_stager import RowStager, intake_batch, look_for_blobs
 from omnigraph.settings import load_process_settings
 
 if TYPE_CHECKING:

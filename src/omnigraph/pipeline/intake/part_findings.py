@@ -9,34 +9,22 @@ are still the first violations of the whole input.
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Final
 
 from omnigraph.clock import SystemClock
 from omnigraph.graph.validation import Code, EntityKind, Findings, Subject, Violation
 from omnigraph.ids import UlidSource
+from omnigraph.pipeline.staging.part_result import KeptFindings
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
 
     from omnigraph.storage.graph_storage import GraphStorage
 
 COLLECTED_BYTES: Final = 64 << 20
 """How large the violations may be that the driver gathers at once."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KeptFindings:
-    """What was found in one part."""
-
-    counts: Mapping[Code, int] = field(default_factory=dict)
-    sample: int = 1
-    """How many violations were asked for; the same for all parts of a job."""
-    path: str | None = None
-    """Where the first of them are, in order."""
-    ends: tuple[int, ...] = ()
-    """Where the violations end in the file, for each of the `halvings` of the sample."""
 
 
 def halvings(sample: int) -> list[int]:

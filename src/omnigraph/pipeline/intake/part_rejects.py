@@ -8,7 +8,6 @@ load may reject; they are counted all the same.
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
@@ -20,6 +19,7 @@ from omnigraph.graph.validation import Code
 from omnigraph.ids import UlidSource
 from omnigraph.pipeline.spark.conform import from_ipc, to_ipc
 from omnigraph.pipeline.staging.key_columns import LINE_BITS
+from omnigraph.pipeline.staging.part_result import KeptRejects
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -44,16 +44,6 @@ _FAULTS: Final[dict[str, pa.DataType]] = {
     "properties": pa.list_(pa.string()),
 }
 _KEPT: Final = pa.schema([*RAW_ROWS, *pa.schema(_FAULTS)])
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KeptRejects:
-    """What a part kept of its bad rows."""
-
-    count: int = 0
-    """How many there are."""
-    path: str | None = None
-    """Where they are, unless there are too many."""
 
 
 class PartRejects:

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
     from omnigraph.graph.manifest.rows import TableRef
     from omnigraph.lang.catalog import NodeType
-    from omnigraph.pipeline.intake.row_stager import TableIntake
     from omnigraph.pipeline.staging.key_frames import StagedPart
+    from omnigraph.pipeline.staging.part_result import TableIntake
     from omnigraph.storage.graph_storage import GraphStorage
     from omnigraph.storage.staged_fragments import Pieces
 
@@ -62,7 +62,7 @@ def restage(task: RestageTask) -> Iterator[pa.RecordBatch]:
 
 def read_restaged(batch: pa.RecordBatch) -> TableIntake:
     """What `restage` gave."""
-    from omnigraph.pipeline.intake.row_stager import TableIntake
+    from omnigraph.pipeline.staging.part_result import TableIntake
 
     result = pickle.loads(batch.column(0)[0].as_py())  # noqa: S301 - our own task pickled it
     if not isinstance(result, TableIntake):

@@ -26,15 +26,19 @@ from omnigraph.graph.blobs.blob_values import joined
 from omnigraph.graph.blobs.unseen_blobs import with_unseen_blobs
 from omnigraph.graph.load.vector_filling import VectorFiller, without_missing_vectors
 from omnigraph.graph.manifest.table_refs import ref_of
-from omnigraph.graph.validation import Findings, check_rows, gather
+from omnigraph.graph.validation import ALL_ROWS, Findings, check_rows, gather
 from omnigraph.ids import UlidSource
 from omnigraph.lang.catalog import NodeType
-from omnigraph.pipeline.intake.part_findings import KeptFindings, keep_findings
-from omnigraph.pipeline.intake.part_rejects import KeptRejects, PartRejects
+from omnigraph.pipeline.intake.part_findings import keep_findings
+from omnigraph.pipeline.intake.part_rejects import PartRejects
 from omnigraph.pipeline.spark.conform import to_ipc
 from omnigraph.pipeline.spark.task_storage import TaskTable, open_task_storage, open_task_table
 from omnigraph.pipeline.staging.job_files import staging_folder, write_noted
 from omnigraph.pipeline.staging.key_columns import PLACE, stored_names
+from omnigraph.pipeline.staging.part_result import (
+    IntakeResult,
+    TableIntake,
+)
 from omnigraph.pipeline.staging.vector_cache import PaidVectors
 from omnigraph.settings import load_process_settings
 
@@ -46,7 +50,6 @@ if TYPE_CHECKING:
     from omnigraph.graph.manifest.rows import TableRef
     from omnigraph.graph.validation import FittedRows, Violation
     from omnigraph.lang.catalog import Catalog, EdgeType
-    from omnigraph.pipeline.files.row_origin import RowRun
     from omnigraph.pipeline.intake.part_rejects import RawRow
     from omnigraph.storage.graph_storage import GraphStorage
     from omnigraph.storage.staged_fragments import Pieces
@@ -84,47 +87,6 @@ class IntakePlan:
     """Where vectors are kept that an embedder gave, so that nothing is paid for twice."""
     keeps_rejects: int | None = None
     """How many bad rows a task keeps whole; `None`: nobody asks for them."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TableIntake:
-    """What a part of the input brought to one table."""
-
-    pieces: Pieces
-    read: int
-    """Records of this type, good and bad."""
-    staged: int
-    has_given_ids: bool
-    """Ids came with the input or follow from its keys: they may repeat or exist already."""
-    first_line: int | None = None
-    """Line of the first staged row, when all the others follow it one by one."""
-    lines_file: str | None = None
-    """Else: where the lines are."""
-    bad_file: str | None = None
-    """Keys of the rows that break a rule."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class IntakeResult:
-    """What became of one part of the input: a split of a file, or a partition of a frame."""
-
-    ordinal: int
-    lines: int
-    """Lines, or rows, of the part."""
-    size_bytes: int
-    tables: Mapping[TableRef, TableIntake]
-    respelled: Mapping[str, Mapping[str, str]]
-    """Ids of nodes that were rewritten, by node type."""
-    findings: KeptFindings = field(default_factory=KeptFindings)
-    """With lines of the part, not of its file."""
-    no_records: int = 0
-    """Lines that are neither blank nor records."""
-    rejects: KeptRejects = field(default_factory=KeptRejects)
-    """The rows that break a rule by themselves."""
-    runs: tuple[RowRun, ...] = ()
-    """Of which files the rows are, where Spark reads files."""
-    spent_files: tuple[str, ...] = ()
-    """Of paid vectors: what is in them is in the rows."""
 
 
 def look_for_blobs(plan: IntakePlan, rows: FittedRows, blobs: BlobBudget) -> FittedRows:
@@ -288,10 +250,6 @@ class RowStager:
                 self._storage, self._plan.operation_id, self._ordinal, ref, "bad", held.bad
             ),
         )
-
-
-ALL_ROWS: Final = 1 << 62
-"""A limit that is none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -24,6 +24,7 @@ from omnigraph.graph.load.options import LoadOptions
 from omnigraph.graph.load.reject_options import parse_reject_options
 from omnigraph.ids import BranchName, new_operation_id
 from omnigraph.lang.suggest import did_you_mean
+from omnigraph.pipeline.files.source_errors import changes_told, source_errors
 from omnigraph.pipeline.intake.inputs import marks_of
 from omnigraph.pipeline.load.job import SparkLoad
 from omnigraph.pipeline.load.receipts import told_again
@@ -33,7 +34,7 @@ from omnigraph.pipeline.sources.cursors import (
     has_nothing_to_read,
     rows_within,
 )
-from omnigraph.pipeline.sources.frames import changes_told, read_frame, source_errors
+from omnigraph.pipeline.sources.frames import read_frame
 from omnigraph.pipeline.sources.precheck import foresee
 from omnigraph.pipeline.sources.request import (
     find_files,

@@ -17,8 +17,8 @@ from omnigraph.graph.jobs.pins import living_pin
 from omnigraph.graph.manifest.rows import TableRef
 from omnigraph.pipeline.files.row_origin import RowRun
 from omnigraph.pipeline.intake.inputs import Where
-from omnigraph.pipeline.intake.row_stager import IntakeResult, TableIntake
 from omnigraph.pipeline.staging.job_files import staging_folder
+from omnigraph.pipeline.staging.part_result import IntakeResult, TableIntake
 from omnigraph.storage.signals import ObjectMissing
 from omnigraph.storage.staged_fragments import pieces_from_json, pieces_to_json
 

@@ -11,7 +11,8 @@ from datetime import UTC, date, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from omnigraph.errors import SourceError
-from omnigraph.pipeline.sources.frames import quoted, reading_errors, source_errors
+from omnigraph.pipeline.files.source_errors import reading_errors, source_errors
+from omnigraph.pipeline.sources.frames import quoted
 from omnigraph.pipeline.spec.pipeline_spec import CursorType, SourceFormat
 
 if TYPE_CHECKING:

@@ -14,15 +14,10 @@ from typing import TYPE_CHECKING, Final, Protocol
 from omnigraph.errors import InternalError, SourceError
 from omnigraph.graph.type_names import find_type
 from omnigraph.pipeline.files.row_origin import ORIGIN, with_origin
+from omnigraph.pipeline.files.source_errors import changes_told, described, source_errors
 from omnigraph.pipeline.files.splits import cut
 from omnigraph.pipeline.intake.inputs import FrameInput, LineInput, ParquetInput, RowGroup, marks_of
-from omnigraph.pipeline.sources.frames import (
-    changes_told,
-    described,
-    frame_types,
-    project,
-    source_errors,
-)
+from omnigraph.pipeline.sources.frames import frame_types, project
 from omnigraph.pipeline.spark.errors import is_session_lost
 from omnigraph.pipeline.spec.column_map import mistakes_told, plan_mapping, require_types
 from omnigraph.pipeline.spec.pipeline_spec import ALL_COLUMNS, WHERE, Column, Expression, KeyParts

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from omnigraph.errors import SourceError
-from omnigraph.pipeline.sources.frames import addresses_of, reading_errors, source_errors
+from omnigraph.pipeline.files.source_errors import reading_errors, source_errors
+from omnigraph.pipeline.sources.frames import addresses_of
 from omnigraph.pipeline.spark.errors import our_address
 from omnigraph.pipeline.spark.stage_runner import StageRunner
 from omnigraph.pipeline.spec.pipeline_spec import SourceFormat

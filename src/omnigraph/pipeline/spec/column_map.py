@@ -15,13 +15,12 @@ from omnigraph.graph.arrays import one_array
 from omnigraph.graph.blobs.blob_values import refer_stored
 from omnigraph.graph.load.rows import filled_vectors
 from omnigraph.graph.type_names import find_type
-from omnigraph.graph.validation import fit_rows
+from omnigraph.graph.validation import ALL_ROWS, fit_rows
 from omnigraph.graph.validation.columns import fit_column
 from omnigraph.graph.validation.spelling import render_ids
 from omnigraph.lang.catalog import EdgeType, NodeType
 from omnigraph.lang.suggest import did_you_mean
 from omnigraph.lang.types import STRING
-from omnigraph.pipeline.intake.row_stager import ALL_ROWS
 from omnigraph.pipeline.spec.column_types import cast_to, widens
 from omnigraph.pipeline.spec.pipeline_spec import WHERE, Column, KeyParts
 from omnigraph.pipeline.spec.secrets import hide

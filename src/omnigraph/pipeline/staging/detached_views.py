@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from omnigraph.graph.commit.read_set import Keys
     from omnigraph.graph.commit.txn import WriteTxn
     from omnigraph.graph.manifest.rows import TableRef
-    from omnigraph.pipeline.intake.row_stager import IntakeResult
+    from omnigraph.pipeline.staging.part_result import IntakeResult
     from omnigraph.storage.graph_storage import GraphStorage
     from omnigraph.storage.handles import TableHandle
     from omnigraph.storage.staged_fragments import Pieces

@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
     from omnigraph.graph.manifest.rows import TableRef
     from omnigraph.lang.catalog import EdgeType, NodeType
-    from omnigraph.pipeline.intake.row_stager import IntakeResult
     from omnigraph.pipeline.spark.session import PipelineSession
+    from omnigraph.pipeline.staging.part_result import IntakeResult
     from omnigraph.storage.graph_storage import GraphStorage
     from omnigraph.storage.sizes import FragmentInfo
 

@@ -8,7 +8,8 @@ import pyarrow as pa
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
-from omnigraph.graph.results.query_result import QueryResult, QueryTarget
+from omnigraph.graph.query.target import QueryTarget
+from omnigraph.graph.results.query_result import QueryResult
 from omnigraph.lang.arrow_schema import arrow_field
 from omnigraph.lang.ir import Column
 from omnigraph.lang.types import INTEGER_RANGES, PropType, Scalar

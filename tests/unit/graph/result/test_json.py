@@ -20,7 +20,8 @@ from tests.unit.graph.result.results import (
     vector,
 )
 
-from omnigraph.graph.results.query_result import QueryResult, QueryTarget
+from omnigraph.graph.query.target import QueryTarget
+from omnigraph.graph.results.query_result import QueryResult
 from omnigraph.lang.types import PropType, Scalar
 from omnigraph.lang.values import parse_date, parse_datetime
 

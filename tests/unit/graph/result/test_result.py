@@ -25,7 +25,8 @@ from tests.unit.graph.result.results import (
 )
 
 from omnigraph.errors import InternalError
-from omnigraph.graph.results.query_result import QueryResult, QueryTarget
+from omnigraph.graph.query.target import QueryTarget
+from omnigraph.graph.results.query_result import QueryResult
 from omnigraph.lang.ir import Column
 from omnigraph.lang.types import STRING, PropType, Scalar
 

@@ -15,7 +15,8 @@ from tests.unit.graph.result.results import (
 )
 
 from omnigraph.errors import InvalidArgument
-from omnigraph.graph.results.query_result import QueryResult, QueryTarget
+from omnigraph.graph.query.target import QueryTarget
+from omnigraph.graph.results.query_result import QueryResult
 from omnigraph.graph.results.terminal_text import cell_width
 from omnigraph.lang.types import Scalar
 
