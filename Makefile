@@ -17,8 +17,8 @@ check: install ## Format, lint, types, contracts, unit and corpus tests; under t
 test: ## The default suite, as continuous integration runs it
 	@scripts/test.sh
 
-test-all: ## Every test, the slow ones and those on Spark too; needs Java 17
-	@$(LIB); check_java; install_packages all; static_checks; run_tests -q -n auto --maxprocesses 8 --dist loadgroup -m ""
+test-all: ## The full products, hours of them, in named parts: PART="crash recovery" runs some
+	@$(LIB); check_java; install_packages all; .venv/bin/python scripts/test_all.py $(PART)
 
 format: install ## Format the code and fix what the linter can fix
 	@.venv/bin/ruff check --fix --quiet . || true; .venv/bin/ruff format .
