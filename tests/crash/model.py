@@ -1,6 +1,6 @@
 """The graph that crash tests write to, and the model of it: a dictionary of rows.
 
-The model knows an edge whose id the graph chose by what the edge says, because nobody can foresee
+The model knows an edge whose id the graph chose by what the edge says, because nobody can precheck
 that id: two contents are equal when they differ in nothing else.
 """
 

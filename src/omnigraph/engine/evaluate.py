@@ -18,8 +18,7 @@ from omnigraph.graph.arrays import text_array
 from omnigraph.graph.query.compare import Column, Const, Operand, is_true
 from omnigraph.graph.query.pushdown import constant_value
 from omnigraph.lang import ir
-from omnigraph.lang.ir import FilterOp
-from omnigraph.lang.match_check import variables_of
+from omnigraph.lang.ir import FilterOp, variables_of
 from omnigraph.lang.types import BOOL, F64, STRING
 
 if TYPE_CHECKING:

@@ -18,8 +18,7 @@ from omnigraph.engine.evaluate import property_values
 from omnigraph.engine.relational import join_rows
 from omnigraph.graph.query.compare import common_type
 from omnigraph.lang import ir
-from omnigraph.lang.ir import FilterOp
-from omnigraph.lang.match_check import expr_variables, variables_of
+from omnigraph.lang.ir import FilterOp, expr_variables, variables_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -1,22 +1,29 @@
-"""Arrow columns as NumPy numbers and back: the few conversions that walks and groups need."""
+"""Arrow columns and NumPy numbers and masks: conversions, and the few operations on sets of values.
+
+A mask is never null: unknown counts as false.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from collections.abc import Iterable, Sequence
 
-    Numbers: TypeAlias = NDArray[np.int64]
-    RowIds: TypeAlias = NDArray[np.uint64]
-    Mask: TypeAlias = NDArray[np.bool_]
-    Floats: TypeAlias = NDArray[np.float64]
-    Values: TypeAlias = pa.Array[pa.Scalar[pa.DataType]]
-    Ids: TypeAlias = pa.Array[pa.StringScalar]
+Numbers: TypeAlias = npt.NDArray[np.int64]
+Positions: TypeAlias = npt.NDArray[np.int64]
+RowIds: TypeAlias = npt.NDArray[np.uint64]
+Mask: TypeAlias = npt.NDArray[np.bool_]
+Floats: TypeAlias = npt.NDArray[np.float64]
+Values: TypeAlias = "pa.Array[pa.Scalar[pa.DataType]]"
+Ids: TypeAlias = "pa.Array[pa.StringScalar]"
+Column: TypeAlias = "pa.Array[Any]"  # Any: the type of a column is known at run time only
+Columns: TypeAlias = "pa.ChunkedArray[Any]"  # Any: as above
 
 
 def one_array(column: pa.ChunkedArray[Any] | pa.Array[Any]) -> Values:
@@ -46,8 +53,10 @@ def mask_of(truths: Any) -> Mask:  # noqa: ANN401 - what any kernel returned: bo
     return np.asarray(filled.to_numpy(zero_copy_only=False), np.bool_)
 
 
-def is_given(values: Values) -> Mask:
+def is_given(values: Column) -> Mask:
     """Whether each is not null."""
+    if values.null_count == 0:
+        return np.ones(len(values), np.bool_)
     return np.asarray(values.is_valid().to_numpy(zero_copy_only=False), np.bool_)
 
 
@@ -69,7 +78,101 @@ def ascending(values: Values) -> Numbers:
     return np.asarray(pc.sort_indices(values).to_numpy(), np.int64)
 
 
-def flat_vectors(vectors: Values) -> NDArray[np.float32]:
+def flat_vectors(vectors: Values) -> npt.NDArray[np.float32]:
     """The parts of all vectors that are not null, one after the other."""
     parts: Any = vectors  # Any: a fixed-size list array
     return np.asarray(parts.flatten().to_numpy(zero_copy_only=False), np.float32)
+
+
+def column(table: pa.Table, name: str) -> Column:
+    """A column of a table as one array."""
+    return one_array(table.column(name))
+
+
+def texts(values: Iterable[str | None]) -> Column:
+    """A text array."""
+    return pa.array(list(values), pa.utf8())
+
+
+def no_texts() -> Column:
+    """The empty text array."""
+    return texts(())
+
+
+def filled(values: Column, value: pa.Scalar[Any]) -> Column:  # Any: as above
+    """The values with `value` in place of null."""
+    # cast: the stubs give the union of arrays and scalars.
+    return cast("Column", pc.coalesce(values, value))
+
+
+def nulls(count: int, kind: pa.DataType) -> Column:
+    """A column of nulls."""
+    return pa.array([], kind) if count == 0 else pa.nulls(count, kind)  # type: ignore[call-overload]  # the stubs list each type by itself
+
+
+def contained(values: Column, pool: Column) -> Mask:
+    """Where a value is one of `pool`; null is in no pool."""
+    if len(pool) == 0 or len(values) == 0:
+        return np.zeros(len(values), np.bool_)
+    return mask_of(pc.is_in(values, value_set=pool)) & is_given(values)
+
+
+def chosen(values: Column, where: Mask) -> Column:
+    """The values under a mask."""
+    return values if where.all() else values.filter(pa.array(where))
+
+
+def taken(values: Column, at: Positions) -> Column:
+    """The values at these positions."""
+    return values.take(pa.array(at, pa.int64()))
+
+
+def nulled(values: Column, where: Mask) -> Column:
+    """The values with null under the mask."""
+    if not where.any():
+        return values
+    # cast: the stubs give the union of arrays and scalars.
+    return cast("Column", pc.if_else(pa.array(where), pa.scalar(None, values.type), values))
+
+
+def distinct(values: Column) -> Column:
+    """The distinct values that are not null."""
+    return values.drop_null().unique()
+
+
+def group_codes(members: Sequence[Column]) -> Positions:
+    """A number per row, equal for equal tuples; the members have no nulls."""
+    codes = _codes(members[0])
+    for member in members[1:]:
+        other = _codes(member)
+        span = int(other.max(initial=0)) + 1
+        # Renumbered at each step: the plain product of several columns would overflow.
+        codes = np.unique(codes * span + other, return_inverse=True)[1].astype(np.int64)
+    return codes
+
+
+def among(tuples: Sequence[Column], others: Sequence[Column]) -> Mask:
+    """Which tuples, that have no nulls, are among some others; those with a null are none."""
+    whole = np.flatnonzero(np.logical_and.reduce([is_given(each) for each in others]))
+    pairs = zip(tuples, others, strict=True)
+    codes = group_codes([pa.concat_arrays([one, taken(two, whole)]) for one, two in pairs])
+    count = len(tuples[0])
+    return np.isin(codes[:count], codes[count:])
+
+
+def _codes(values: Column) -> Positions:
+    return values.dictionary_encode().indices.to_numpy(zero_copy_only=False).astype(np.int64)
+
+
+def last_of_each(values: Column) -> Positions:
+    """Positions of the last occurrence of each value, ascending; the values have no nulls."""
+    codes = _codes(values)
+    last = np.zeros(int(codes.max(initial=-1)) + 1, np.int64)
+    np.maximum.at(last, codes, np.arange(len(codes)))
+    return np.sort(last)
+
+
+def order_of(ids: Column) -> Positions:
+    """Positions in code-point order of the ids, null first, equal ones as they stand."""
+    ranked = pc.array_sort_indices(ids, null_placement="at_start")
+    return ranked.to_numpy(zero_copy_only=False).astype(np.int64)

@@ -6,6 +6,7 @@ epoch milliseconds, and `now()` is the parameter `__now`. A variable whose name 
 hidden: lowering made it.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from enum import StrEnum
 
@@ -342,3 +343,33 @@ def _json(value: object) -> object:
             return value
         case _:
             return _node_dict(value)
+
+
+def variables_of(clauses: Iterable[Filter]) -> set[str]:
+    """Node and edge variables that filters mention."""
+    found: set[str] = set()
+    for clause in clauses:
+        for expr in (clause.left, clause.right):
+            found |= expr_variables(expr)
+    return found
+
+
+def expr_variables(expr: Expr) -> set[str]:
+    """Node and edge variables that an expression mentions."""
+    match expr:
+        case (
+            Prop(var=var)
+            | NodeId(var=var)
+            | Nearest(var=var)
+            | Bm25(var=var)
+            | Search(var=var)
+            | MatchText(var=var)
+            | Fuzzy(var=var)
+        ):
+            return {var}
+        case Rrf(first=first, second=second):
+            return {first.var, second.var}
+        case Agg(arg=arg):
+            return expr_variables(arg)
+        case Param() | Lit() | Alias():
+            return set()

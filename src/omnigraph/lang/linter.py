@@ -13,7 +13,7 @@ from omnigraph.lang.descriptor import Operation
 from omnigraph.lang.diagnostics import Diagnostic, Findings, join_names, render_excerpt
 from omnigraph.lang.foreign_syntax import suggest_annotation
 from omnigraph.lang.grammar import QUERY_LANGUAGE, read_source
-from omnigraph.lang.match_check import variables_of
+from omnigraph.lang.ir import variables_of
 from omnigraph.lang.query_parser import parse_queries
 from omnigraph.lang.source import Source, Span
 from omnigraph.lang.variable_groups import BoundNames, Groups

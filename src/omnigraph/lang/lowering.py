@@ -14,7 +14,7 @@ from omnigraph.errors import InternalError
 from omnigraph.lang import ir
 from omnigraph.lang import query_ast as ast
 from omnigraph.lang.checked import Block, CheckedMutation, CheckedQuery, CheckedRead, Walk
-from omnigraph.lang.match_check import variables_of
+from omnigraph.lang.ir import variables_of
 from omnigraph.lang.variable_groups import BoundNames, Groups
 
 

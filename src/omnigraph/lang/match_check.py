@@ -4,7 +4,7 @@ Within one clause list bindings are collected first; then traversals are read to
 give types to the variables they reach; then filters and negations see everything that is bound.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from omnigraph.lang import ir
@@ -366,33 +366,3 @@ class _BlockChecker:
             f"`{edge.from_type}` to `{edge.to_type}`",
             extent,
         )
-
-
-def variables_of(clauses: Iterable[ir.Filter]) -> set[str]:
-    """Node and edge variables that filters mention."""
-    found: set[str] = set()
-    for clause in clauses:
-        for expr in (clause.left, clause.right):
-            found |= expr_variables(expr)
-    return found
-
-
-def expr_variables(expr: ir.Expr) -> set[str]:
-    """Node and edge variables that an expression mentions."""
-    match expr:
-        case (
-            ir.Prop(var=var)
-            | ir.NodeId(var=var)
-            | ir.Nearest(var=var)
-            | ir.Bm25(var=var)
-            | ir.Search(var=var)
-            | ir.MatchText(var=var)
-            | ir.Fuzzy(var=var)
-        ):
-            return {var}
-        case ir.Rrf(first=first, second=second):
-            return {first.var, second.var}
-        case ir.Agg(arg=arg):
-            return expr_variables(arg)
-        case ir.Param() | ir.Lit() | ir.Alias():
-            return set()

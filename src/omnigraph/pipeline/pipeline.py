@@ -24,7 +24,7 @@ from omnigraph.pipeline.load.job import SparkLoad
 from omnigraph.pipeline.load.keyed_write import write_frame
 from omnigraph.pipeline.load.pipeline_run import PipelineRun, RunOptions
 from omnigraph.pipeline.load.resume import checked_operation
-from omnigraph.pipeline.sources.precheck import foresee
+from omnigraph.pipeline.sources.precheck import precheck
 from omnigraph.pipeline.sources.request import SourceRequest, plan_source
 from omnigraph.pipeline.spark.arrow_types import readable_columns
 from omnigraph.pipeline.spark.session import find_active_session, open_session, require_reachable
@@ -205,7 +205,7 @@ class Pipeline:
         # What can be told at once is: Spark takes seconds to start.
         RejectFiles(asked.rejects, self._graph.storage.location)
         known = open_snapshot(self._graph, None, readable_branch(self._graph, branch, from_))
-        foresee(known.catalog, found)
+        precheck(known.catalog, found)
         job = SparkLoad(
             self._graph,
             self._session,

@@ -11,8 +11,8 @@ from omnigraph.graph.commit.lookups import TxnLookups
 from omnigraph.graph.commit.read_set import AllRows
 from omnigraph.graph.commit.txn import PreparedWrite
 from omnigraph.graph.jobs.report import LoadMode, RejectReport, TableReport
-from omnigraph.graph.load.load_delta import load_delta
 from omnigraph.graph.load.load_stats import load_stats
+from omnigraph.graph.load.rows import load_delta
 from omnigraph.graph.manifest.table_refs import key_of
 from omnigraph.graph.validation import REPORTED_VIOLATIONS, Findings, gather, validate
 

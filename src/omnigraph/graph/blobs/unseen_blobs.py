@@ -13,9 +13,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from omnigraph.graph.arrays import column
 from omnigraph.graph.blobs.addresses import shown_address
 from omnigraph.graph.validation import Code, Subject, Violation, check_rows, gather
-from omnigraph.graph.validation.arrays import column
 from omnigraph.graph.validation.findings import Rows, masked_findings
 from omnigraph.graph.validation.violation import kind_of, place_of
 

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.graph.validation.arrays import column, contained, group_codes, is_given
+from omnigraph.graph.arrays import column, contained, group_codes, is_given
 from omnigraph.storage.predicates import columns_of
 
 if TYPE_CHECKING:

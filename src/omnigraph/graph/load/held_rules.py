@@ -12,12 +12,11 @@ import numpy as np
 import pyarrow as pa
 
 from omnigraph.errors import InternalError
-from omnigraph.graph.arrays import one_array
-from omnigraph.graph.load.load_delta import load_delta
+from omnigraph.graph.arrays import contained, group_codes, is_given, one_array, taken, texts
 from omnigraph.graph.load.quarantine import Broken, BrokenRow
+from omnigraph.graph.load.rows import load_delta
 from omnigraph.graph.manifest.table_refs import ref_of
 from omnigraph.graph.validation import Code, Findings, Subject, gather, unique_violation
-from omnigraph.graph.validation.arrays import contained, group_codes, is_given, taken, texts
 from omnigraph.graph.validation.cardinality import cardinality_findings
 from omnigraph.graph.validation.committed import find_edges
 from omnigraph.graph.validation.delta import prepare_write

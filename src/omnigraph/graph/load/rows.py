@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from omnigraph.errors import InvalidArgument, ResourceLimit
+from omnigraph.graph.arrays import one_array
 from omnigraph.graph.blobs.blob_values import joined, read_blobs, refer_stored
+from omnigraph.graph.jobs.report import LoadMode
 from omnigraph.graph.manifest.table_refs import ref_of
 from omnigraph.graph.ndjson.reader import LineColumnReader
 from omnigraph.graph.type_names import find_type
@@ -17,6 +19,7 @@ from omnigraph.graph.validation import (
     REPORTED_VIOLATIONS,
     Findings,
     FittedRows,
+    TableDelta,
     fit_json_rows,
     fit_rows,
     follow_respelled,
@@ -30,10 +33,10 @@ from omnigraph.limits import MAX_LOAD_ARROW_BYTES
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from omnigraph.graph.arrays import Column
     from omnigraph.graph.blobs.blob_values import BlobBudget
     from omnigraph.graph.manifest.rows import TableRef
     from omnigraph.graph.validation import FitBlobs
-    from omnigraph.graph.validation.arrays import Column
     from omnigraph.ids import IdSource
     from omnigraph.lang import Catalog
 
@@ -198,3 +201,14 @@ def _require_bytes(item: NodeType | EdgeType, size_bytes: int) -> None:
             limit=MAX_LOAD_ARROW_BYTES,
             actual=size_bytes,
         )
+
+
+def load_delta(rows: FittedRows, mode: LoadMode) -> TableDelta:
+    """The delta for the validator."""
+    ids = one_array(rows.table["id"])
+    return TableDelta(
+        rows=rows,
+        strict_ids=ids.drop_null() if mode is LoadMode.APPEND else ids.slice(0, 0),
+        replaces_all=mode is LoadMode.OVERWRITE,
+        repeats_edge_ids=mode is LoadMode.MERGE,
+    )

@@ -12,13 +12,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.graph.validation.arrays import chosen, column, contained, distinct, is_given
+from omnigraph.graph.arrays import chosen, column, contained, distinct, is_given
 from omnigraph.graph.validation.committed import find_edges, find_edges_at
 from omnigraph.graph.validation.findings import Findings, Rows, masked_findings
 from omnigraph.graph.validation.violation import Code, cardinality_violation
 
 if TYPE_CHECKING:
-    from omnigraph.graph.validation.arrays import Column
+    from omnigraph.graph.arrays import Column
     from omnigraph.graph.validation.delta import TableDelta, Write
     from omnigraph.lang.catalog import EdgeType
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from omnigraph.errors import JsonValue
-    from omnigraph.graph.validation.arrays import Column, Mask
+    from omnigraph.graph.arrays import Column, Mask
     from omnigraph.graph.validation.findings import Rows
     from omnigraph.lang.catalog import EdgeType, NodeType
 

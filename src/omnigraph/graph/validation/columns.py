@@ -17,14 +17,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.graph.validation.arrays import filled, is_given, nulled, nulls, true_where
+from omnigraph.graph.arrays import filled, is_given, mask_of, nulled, nulls
 from omnigraph.lang.arrow_schema import arrow_type
 from omnigraph.lang.types import INTEGER_RANGES, PropType, Scalar
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from omnigraph.graph.validation.arrays import Column, Mask
+    from omnigraph.graph.arrays import Column, Mask
 
 _DAY_MS: Final = 86_400_000
 _DAYS: Final = (-719_162, 2_932_896)
@@ -172,9 +172,9 @@ def _fit_integer(given: Column, scalar: Scalar) -> FittedColumn:
     low, high = INTEGER_RANGES[scalar]
     unfit = np.zeros(len(given), np.bool_)
     if least < low:
-        unfit |= true_where(pc.less(given, pa.scalar(low, given.type)))
+        unfit |= mask_of(pc.less(given, pa.scalar(low, given.type)))
     if most > high:
-        unfit |= true_where(pc.greater(given, pa.scalar(high, given.type)))
+        unfit |= mask_of(pc.greater(given, pa.scalar(high, given.type)))
     return FittedColumn(values=nulled(given, unfit).cast(arrow_type(kind)), unfit=unfit)
 
 
@@ -183,8 +183,8 @@ def _fit_whole_decimal(given: Column, scalar: Scalar) -> FittedColumn:
     low, high = INTEGER_RANGES[scalar]
     # Enough digits for the bounds as well as for the values.
     wide = given.cast(pa.decimal128(38, 0)) if given.type.precision <= 38 else given
-    unfit = true_where(pc.less(wide, pa.scalar(low).cast(wide.type)))
-    unfit |= true_where(pc.greater(wide, pa.scalar(high, pa.uint64()).cast(wide.type)))
+    unfit = mask_of(pc.less(wide, pa.scalar(low).cast(wide.type)))
+    unfit |= mask_of(pc.greater(wide, pa.scalar(high, pa.uint64()).cast(wide.type)))
     stored = arrow_type(PropType(scalar=scalar))
     return FittedColumn(values=nulled(wide, unfit).cast(stored), unfit=unfit)
 
@@ -202,7 +202,7 @@ def _nearest_float(given: Column, scalar: Scalar) -> FittedColumn:
         return _none_fits(given, kind)
     # Not a safe cast: rounding to the nearest float is the one that is allowed.
     values = cast("Column", given.cast(arrow_type(kind), safe=False))  # cast: as in _fit_text
-    unfit = is_given(given) & ~true_where(pc.is_finite(values))
+    unfit = is_given(given) & ~mask_of(pc.is_finite(values))
     return FittedColumn(values=nulled(values, unfit), unfit=unfit)
 
 

@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING, Final, Literal, Protocol, TypeAlias
 
 import pyarrow as pa
 
-from omnigraph.graph.arrays import one_array
-from omnigraph.graph.validation.arrays import column, distinct, no_texts
+from omnigraph.graph.arrays import column, distinct, no_texts, one_array
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from omnigraph.graph.validation.arrays import Column
+    from omnigraph.graph.arrays import Column
     from omnigraph.lang.catalog import EdgeType, NodeType
 
 LOOKUP_KEYS: Final = 8_192

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from omnigraph.errors import InternalError
-from omnigraph.graph.validation.arrays import (
+from omnigraph.graph.arrays import (
     chosen,
     column,
     contained,
@@ -31,7 +31,7 @@ from omnigraph.lang.catalog import EdgeType
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from omnigraph.graph.validation.arrays import Column, Mask, Positions
+    from omnigraph.graph.arrays import Column, Mask, Positions
     from omnigraph.graph.validation.committed import CommittedRows
     from omnigraph.graph.validation.fitting import FittedRows
     from omnigraph.lang.catalog import Catalog, NodeType

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, get_args
 
 import pyarrow as pa
 
-from omnigraph.graph.validation.arrays import column, contained, is_given
+from omnigraph.graph.arrays import column, contained, is_given
 from omnigraph.graph.validation.committed import EDGE_ENDS, Endpoint, find_edges_at
 from omnigraph.graph.validation.findings import Findings, Rows, gather, masked_findings
 from omnigraph.graph.validation.violation import Code, orphan_edge
@@ -17,7 +17,7 @@ from omnigraph.graph.validation.violation import Code, orphan_edge
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from omnigraph.graph.validation.arrays import Column, Mask
+    from omnigraph.graph.arrays import Column, Mask
     from omnigraph.graph.validation.delta import Write
     from omnigraph.lang.catalog import EdgeType, NodeType
 

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from omnigraph.graph.validation.arrays import order_of, taken
+from omnigraph.graph.arrays import order_of, taken
 from omnigraph.graph.validation.violation import Subject
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
-    from omnigraph.graph.validation.arrays import Column, Mask, Positions
+    from omnigraph.graph.arrays import Column, Mask, Positions
     from omnigraph.graph.validation.violation import Code, Violation
 
 REPORTED_VIOLATIONS: Final = 1_000

@@ -17,13 +17,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.errors import InvalidArgument
-from omnigraph.graph.arrays import one_array
-from omnigraph.graph.validation.arrays import (
+from omnigraph.graph.arrays import (
     column,
     is_given,
+    mask_of,
     nulled,
     nulls,
-    true_where,
+    one_array,
 )
 from omnigraph.graph.validation.cells import (
     cell_findings,
@@ -50,7 +50,7 @@ from omnigraph.lang.types import STRING, PropType, Scalar
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from omnigraph.graph.validation.arrays import Column, Columns, Mask
+    from omnigraph.graph.arrays import Column, Columns, Mask
     from omnigraph.graph.validation.cells import Explain
     from omnigraph.graph.validation.json_columns import JsonColumn, JsonRows
     from omnigraph.ids import IdSource
@@ -277,7 +277,7 @@ def _fit(
     fitted = fit_column(given, kind)
     if prop is not None and prop.default is not None:
         if name in unmentioned:
-            fills = true_where(one_array(unmentioned[name]))
+            fills = mask_of(one_array(unmentioned[name]))
         else:
             fills = np.full(table.num_rows, is_absent)
         fitted = _filled(fitted, fills, pa.scalar(prop.default.value, arrow_type(kind)))
@@ -384,7 +384,7 @@ def _without_blank_ids(
     """Empty ids are null from here on, but for a keyed node, whose key may be the empty text."""
     if _key(item) is not None:
         return ids, Findings()
-    blank = true_where(pc.equal(ids, pa.scalar("")))
+    blank = mask_of(pc.equal(ids, pa.scalar("")))
     found = masked_findings(
         Code.TYPE_ERROR, blank, rows, lambda _, subject: empty_id(item, subject), limit=limit
     )

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.graph.validation.arrays import is_given, taken, texts, true_where
+from omnigraph.graph.arrays import is_given, mask_of, taken, texts
 from omnigraph.graph.validation.spelling import render_ids
 from omnigraph.graph.validation.violation import Code, Subject, Violation, kind_of, shown
 from omnigraph.lang.keys import spell_key
@@ -24,7 +24,7 @@ from omnigraph.lang.values import UnfitValue, fit_number, read_json
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from omnigraph.graph.validation.arrays import Column, Mask
+    from omnigraph.graph.arrays import Column, Mask
     from omnigraph.ids import IdSource
     from omnigraph.lang.catalog import EdgeType, NodeType
 
@@ -47,7 +47,7 @@ def derive_ids(members: Sequence[Column], kinds: Sequence[PropType], given: Colu
     respelled: dict[str, str] = {}
     if given.null_count == len(given):
         return Identity(ids=ids, mismatched=mismatched, respelled=respelled)
-    differs = is_given(given) & is_given(ids) & ~true_where(pc.equal(given, ids))
+    differs = is_given(given) & is_given(ids) & ~mask_of(pc.equal(given, ids))
     at = np.flatnonzero(differs)
     pairs = zip(taken(given, at).to_pylist(), taken(ids, at).to_pylist(), strict=True)
     for position, (spelling, canonical) in zip(at, pairs, strict=True):

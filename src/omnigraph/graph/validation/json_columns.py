@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.graph.validation.arrays import nulls
+from omnigraph.graph.arrays import nulls
 from omnigraph.graph.validation.columns import FittedColumn
 from omnigraph.lang.arrow_schema import arrow_type
 from omnigraph.lang.types import PropType, Scalar
@@ -25,7 +25,7 @@ from omnigraph.lang.values import UnfitValue, read_json
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from omnigraph.graph.validation.arrays import Column, Mask
+    from omnigraph.graph.arrays import Column, Mask
 
 _FIRST_DAY: Final = -719_162
 _DAY_MS: Final = 86_400_000

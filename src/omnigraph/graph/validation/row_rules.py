@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.graph.validation.arrays import column, contained, is_given, texts, true_where
+from omnigraph.graph.arrays import column, contained, is_given, mask_of, texts
 from omnigraph.graph.validation.findings import (
     REPORTED_VIOLATIONS,
     Findings,
@@ -32,7 +32,7 @@ from omnigraph.lang.types import PropType
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from omnigraph.graph.validation.arrays import Column, Mask
+    from omnigraph.graph.arrays import Column, Mask
     from omnigraph.graph.validation.fitting import FittedRows
     from omnigraph.graph.validation.violation import Subject, Violation
     from omnigraph.lang.catalog import Check, Property, Range
@@ -89,13 +89,13 @@ def _compared(values: Column, scalar: Scalar, op: FilterOp, bound: float) -> Mas
         FilterOp.GT: pc.greater,
         FilterOp.GE: pc.greater_equal,
     }[fitted.op]
-    return true_where(compare(values.cast(kind), pa.scalar(fitted.value, kind)))
+    return mask_of(compare(values.cast(kind), pa.scalar(fitted.value, kind)))
 
 
 def _check_findings(
     item: NodeType, check: Check, values: Column, who: Rows, limit: int
 ) -> Findings:
-    matches = true_where(pc.match_substring_regex(values, check.pattern))
+    matches = mask_of(pc.match_substring_regex(values, check.pattern))
     return masked_findings(
         Code.CHECK_VIOLATION,
         is_given(values) & ~matches,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias, cast
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.graph.validation.arrays import texts
+from omnigraph.graph.arrays import texts
 from omnigraph.graph.validation.violation import Shown, cut_value, shown
 from omnigraph.lang.keys import spell_key
 from omnigraph.lang.types import PropType, Scalar
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from omnigraph.errors import JsonValue
-    from omnigraph.graph.validation.arrays import Column
+    from omnigraph.graph.arrays import Column
 
 _ESCAPED: Final = r'["\\\x00-\x1f]'
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from omnigraph.graph.validation.arrays import (
+from omnigraph.graph.arrays import (
     among,
     chosen,
     column,
@@ -32,7 +32,7 @@ from omnigraph.lang.types import STRING
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from omnigraph.graph.validation.arrays import Column, Positions
+    from omnigraph.graph.arrays import Column, Positions
     from omnigraph.graph.validation.delta import TableDelta, Write
     from omnigraph.graph.validation.findings import Rows
     from omnigraph.graph.validation.violation import Subject, Violation

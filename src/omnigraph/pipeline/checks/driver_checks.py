@@ -15,7 +15,7 @@ from omnigraph.graph.arrays import one_array
 from omnigraph.graph.commit.lookups import TxnLookups
 from omnigraph.graph.jobs.report import LoadMode
 from omnigraph.graph.load.held_rules import HeldRelations
-from omnigraph.graph.load.load_delta import load_delta
+from omnigraph.graph.load.rows import load_delta
 from omnigraph.graph.validation import Findings, FittedRows, gather
 from omnigraph.graph.validation.delta import prepare_write
 from omnigraph.graph.validation.evaluator import check_relations

@@ -29,7 +29,7 @@ from omnigraph.pipeline.load.check import LoadCheck
 from omnigraph.pipeline.load.input import LoadInput
 from omnigraph.pipeline.load.leftovers import LoadLeftovers
 from omnigraph.pipeline.load.load_run import LoadRun
-from omnigraph.pipeline.load.receipts import told_again
+from omnigraph.pipeline.load.receipts import repeat_receipt
 from omnigraph.pipeline.load.small_files import small_files
 from omnigraph.pipeline.sources.sources import files_of
 from omnigraph.pipeline.spark.handshake import require_executors_of
@@ -131,7 +131,7 @@ class SparkLoad:
             done = self._leftovers.take_over() if self._took_over else None
             if done is not None:
                 self._is_done = True
-                return told_again(done, None, options)
+                return repeat_receipt(done, None, options)
             if self._started is not None:
                 self._started(self._run.operation_id)
             maybe_fail("spark_load.post_open")

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from omnigraph.errors import IdempotencyKeyReused
 from omnigraph.graph.history.pipeline_history import read_history
 from omnigraph.pipeline.load.job import SparkLoad
-from omnigraph.pipeline.load.receipts import told_again
-from omnigraph.pipeline.spec.digests import text_digest
+from omnigraph.pipeline.load.receipts import repeat_receipt
+from omnigraph.pipeline.spec.pipeline_spec import text_digest
 
 if TYPE_CHECKING:
     from omnigraph.graph.blobs.addresses import ExternalBlobs
@@ -44,7 +44,7 @@ def write_frame(
         done = read_history(line, None).by_job_key.get(job_key)
         if done is not None:
             _require_same(done, job_key, what)
-            return told_again(done, job_key, options)
+            return repeat_receipt(done, job_key, options)
         options = replace(options, idempotency_key=f"job:{job_key}")
     job = SparkLoad(
         graph,

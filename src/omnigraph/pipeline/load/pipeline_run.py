@@ -27,7 +27,7 @@ from omnigraph.lang.suggest import did_you_mean
 from omnigraph.pipeline.files.source_errors import changes_told, source_errors
 from omnigraph.pipeline.intake.inputs import marks_of
 from omnigraph.pipeline.load.job import SparkLoad
-from omnigraph.pipeline.load.receipts import told_again
+from omnigraph.pipeline.load.receipts import repeat_receipt
 from omnigraph.pipeline.sources.cursors import (
     CursorRange,
     find_range,
@@ -35,7 +35,7 @@ from omnigraph.pipeline.sources.cursors import (
     rows_within,
 )
 from omnigraph.pipeline.sources.frames import read_frame
-from omnigraph.pipeline.sources.precheck import foresee
+from omnigraph.pipeline.sources.precheck import precheck
 from omnigraph.pipeline.sources.request import (
     find_files,
     frame_source,
@@ -46,8 +46,7 @@ from omnigraph.pipeline.sources.request import (
 from omnigraph.pipeline.sources.sources import FrameSource, LineFiles
 from omnigraph.pipeline.spark.stage_runner import StageRunner
 from omnigraph.pipeline.spec.column_map import TargetSpec, mistakes_told, require_target
-from omnigraph.pipeline.spec.digests import text_digest
-from omnigraph.pipeline.spec.pipeline_spec import EdgeMapping, SourceFormat
+from omnigraph.pipeline.spec.pipeline_spec import EdgeMapping, SourceFormat, text_digest
 from omnigraph.storage.input_files import InputFiles
 
 if TYPE_CHECKING:
@@ -295,7 +294,7 @@ class PipelineRun:
         for each in sorted(specs, key=lambda each: each.cursor is not None):
             planned[each.name] = self._plan(each, history)
             with _told_of(each.name):
-                foresee(catalog, planned[each.name].source)
+                precheck(catalog, planned[each.name].source)
         return [planned[each.name] for each in specs]
 
     def _plan(self, spec: SourceSpec, history: PipelineHistory) -> _PlannedSource:
@@ -426,7 +425,7 @@ class PipelineRun:
         cursors: Mapping[str, Any],
         warnings: tuple[str, ...],
     ) -> JobReport:
-        report = told_again(done, job_key, self._load_options())
+        report = repeat_receipt(done, job_key, self._load_options())
         return replace(
             report,
             dry_run=self._options.dry_run,

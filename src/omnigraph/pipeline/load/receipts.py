@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from omnigraph.graph.load.options import LoadOptions
 
 
-def told_again(done: Commit, job_key: str | None, options: LoadOptions) -> JobReport:
+def repeat_receipt(done: Commit, job_key: str | None, options: LoadOptions) -> JobReport:
     """The receipt of a job that a commit holds already."""
     rejects = committed_rejects(done.stats)
     return JobReport(

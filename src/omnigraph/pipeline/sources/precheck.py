@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from omnigraph.pipeline.sources.sources import LoadSource
 
 
-def foresee(catalog: Catalog, source: LoadSource) -> None:
+def precheck(catalog: Catalog, source: LoadSource) -> None:
     """Refuse types, properties and columns that do not exist, where the files tell.
 
     Raises:

@@ -7,6 +7,7 @@ password is no changed pipeline, and no hash is made of a secret.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from dataclasses import dataclass, field, replace
@@ -16,7 +17,6 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from omnigraph.errors import InvalidArgument
 from omnigraph.graph.load.reject_options import ErrorAction
-from omnigraph.pipeline.spec.digests import text_digest
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -220,3 +220,8 @@ def with_paths_from(spec: PipelineSpec, folder: Path) -> PipelineSpec:
             name: replace(each, path=resolved(each.path)) for name, each in spec.sources.items()
         },
     )
+
+
+def text_digest(text: str, *, size_bytes: int = 16) -> str:
+    """The same for the same text, in any process; hexadecimal."""
+    return hashlib.blake2b(text.encode(), digest_size=size_bytes).hexdigest()

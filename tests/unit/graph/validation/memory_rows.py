@@ -4,8 +4,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import pyarrow as pa
 
+from omnigraph.graph.arrays import Column, texts
 from omnigraph.graph.validation import Endpoint, FittedRows, TableDelta, fit_rows
-from omnigraph.graph.validation.arrays import Column, texts
 from omnigraph.lang import Catalog, EdgeType, NodeType
 
 Record = Mapping[str, object]

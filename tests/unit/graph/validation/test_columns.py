@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from omnigraph.graph.validation.arrays import Column
+from omnigraph.graph.arrays import Column
 from omnigraph.graph.validation.cells import why_unfit
 from omnigraph.graph.validation.columns import STORED_BLOB, fit_column, unpacked
 from omnigraph.lang import PropType, Scalar

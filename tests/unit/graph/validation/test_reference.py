@@ -20,8 +20,8 @@ from tests.unit.graph.validation.reference import (
     kind_of,
 )
 
+from omnigraph.graph.arrays import texts
 from omnigraph.graph.validation import FittedRows, TableDelta, fit_rows, validate
-from omnigraph.graph.validation.arrays import texts
 from omnigraph.lang import Catalog, EdgeType, NodeType, PropType, Scalar
 
 _IDS = ("", "a", "B", "é", "\0", "1")

@@ -4,8 +4,8 @@ import pyarrow as pa
 import pytest
 from tests.unit.graph.validation.memory_rows import MemoryRows, Record, delta_of, rows_of
 
+from omnigraph.graph.arrays import Column
 from omnigraph.graph.validation import Code, Findings, check_rows, fit_rows, validate
-from omnigraph.graph.validation.arrays import Column
 from omnigraph.lang import Catalog, compile_schema
 
 
