@@ -235,7 +235,7 @@ def _plain(handle: TableHandle, fragments: Iterable[FragmentMetadata]) -> list[F
 def open_staged(writing: Writing, handle: TableHandle, pieces: Pieces) -> TableHandle:
     """The table with the new rows of these pieces, readable before anything is committed.
 
-    It is a version of no line, which stays until its `view_files` are deleted.
+    It is a detached version, which stays until its `view_files` are deleted.
     """
     operation = LanceOperation.Append(_plain(handle, pieces.added))
     transaction = Transaction(handle.pin.version, operation, new_link_uuid(writing.ids))
@@ -246,7 +246,7 @@ def open_staged(writing: Writing, handle: TableHandle, pieces: Pieces) -> TableH
 
 
 def view_files(writing: Writing, view: TableHandle) -> tuple[str, ...]:
-    """What makes a version of no line readable: its manifest, and its transaction."""
+    """What makes a detached version readable: its manifest, and its transaction."""
     folder = line_folder(view.pin.location, view.pin.branch)
     with writing.calls.making("read_transaction", view.layout.table_key):
         made = view.dataset.read_transaction(view.pin.version)

@@ -1,7 +1,7 @@
 """`TableStore`: the tables of one graph on Lance, behind the `TableStorage` contract.
 
-A facade: opening is in `lines`, reading in `reading`, staging in `writes` and `maintenance`,
-committing in `commits`. It adds no rule of its own; the contract is `TableStorage`.
+A facade: opening is in `table_versions`, reading in `reading`, staging in `writes` and
+`maintenance`, committing in `commits`. It adds no rule of its own; the contract is `TableStorage`.
 """
 
 from __future__ import annotations

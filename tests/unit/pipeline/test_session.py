@@ -106,10 +106,10 @@ def test_an_endpoint_without_the_packages_of_connect_names_the_extra() -> None:
 
 
 def test_importing_the_parts_of_the_pipeline_loads_no_spark() -> None:
-    names = ("session", "tasks", "progress", "handshake", "class_archive")
+    names = ("session", "tasks", "stage_runner", "handshake", "class_archive")
     code = (
         "import sys\n"
-        + "".join(f"import omnigraph.pipeline.{name}\n" for name in names)
+        + "".join(f"import omnigraph.pipeline.spark.{name}\n" for name in names)
         + "print([name for name in ('pyspark', 'lance', 'pandas') if name in sys.modules])"
     )
     assert run_python(code).strip() == "[]"

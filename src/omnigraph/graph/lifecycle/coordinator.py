@@ -21,9 +21,9 @@ from omnigraph.errors import (
     StorageUnavailable,
 )
 from omnigraph.graph.commit.protocol import CommitParts, CommitProtocol
+from omnigraph.graph.lifecycle.deleted_branches import Reclaimer
 from omnigraph.graph.lifecycle.init_claim import find_claim, release_stale_claim
 from omnigraph.graph.lifecycle.line_upkeep import WIDTH, WIDTH_ON_OBJECT_STORES, LineUpkeep
-from omnigraph.graph.lifecycle.reclaim import Reclaimer
 from omnigraph.graph.manifest.manifest_coordinator import ManifestCoordinator
 from omnigraph.graph.manifest.migrations import MIGRATIONS, migrate_on_open, oldest_migratable
 from omnigraph.graph.manifest.pauses import Pauses

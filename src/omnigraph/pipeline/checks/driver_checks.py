@@ -1,6 +1,6 @@
-"""Checks 5 to 7 by the validator itself, in one process: for loads whose keys fit easily.
+"""Checks 5 to 7 (unique values, ends, cardinality) by the validator itself, in one process.
 
-Committed rows are looked up by key instead of being read.
+For loads whose keys fit easily. Committed rows are looked up by key instead of being read.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Checks 5 to 7 over a whole load, as joins of key columns; texts and order are the validator's.
+"""Checks 5 to 7 of a load as joins on Spark: unique values, ends of edges, cardinality.
 
-One query finds whether anything is wrong at all. Only then is each check counted exactly, and its
-first violations by id are fetched, of one check after the other and no more than fit. So memory
-does not grow with the number of faults.
+Texts and order are the validator's. One query finds whether anything is wrong at all. Only then is
+each check counted exactly, and its first violations by id are fetched, of one check after the other
+and no more than fit. So memory does not grow with the number of faults.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The rules across rows as joins on Spark, for `quarantine`: which rows of the input break them.
+"""Which rows break the rules across rows, by joins on Spark: for loads that set bad rows aside.
 
 No more rows are fetched than show that there are too many.
 """

@@ -1,4 +1,4 @@
-"""Versions of no line through which the staged rows of a job can be read, and their end."""
+"""Detached versions through which the staged rows of a job can be read, and their end."""
 
 from __future__ import annotations
 
