@@ -23,7 +23,7 @@ from tests.crash.checks import (
 from tests.crash.faults import Moment
 from tests.crash.places import PLACES, Arranged, Place, arrange, leave_stale_fork
 from tests.crash.points import INDEX_POINTS, Cell, cells, chosen_cells, seed
-from tests.crash.processes import child, run_child, run_unstarved
+from tests.crash.processes import Starved, child, run_child, run_unstarved
 from tests.crash.scripts import INDEX, NEXT, RIVAL, TOUCH
 from tests.crash.writes import commit
 
@@ -108,6 +108,8 @@ def stopped(cell: Cell, arranged: Arranged, bystander: Graph | None) -> None:
             ended = running.proceed()
             assert ended.returncode == 0, ended.stderr
             require_honest(graph, branch, "child", ended.commit, ended.result.get("error"))
+            if ended.result.get("error") == RecoveryRequired.__name__:
+                raise Starved(f"it lost its short lease once more: {ended}")
             # What others wrote turns no builder away, only that they took its write back.
             assert ended.result.get("error") in (None, "Fenced"), ended.result
             require_replayed(graph, arranged, writes)
