@@ -29,6 +29,8 @@ def test_the_limits_are_those_of_the_contract() -> None:
         "MAX_OPERATION_TABLES": 1_024,
         "MAX_REPREPARE_ATTEMPTS": 32,
         "MAX_PUBLISH_ROUNDS": 5,
+        "MAX_ROWS_RESTAGED_UNDER_LEASE": 10_000,
+        "MAX_MOVES_WITHOUT_LEASE": 3,
         "MAX_SIDECAR_BYTES": 8 * MIB,
     }
 
