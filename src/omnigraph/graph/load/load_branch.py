@@ -97,7 +97,7 @@ def _untouched_head(graph: GraphCoordinator, made: Branch) -> str | None:
     line = graph.lines.read(BranchId(made.branch_id))
     start = line.commit(CommitId(made.forked_at or ""))
     since = [] if start is None else line.commits_between(start.seq, line.head.seq)
-    is_untouched = all(each.kind == RECOVERY_KIND for each in since)
+    is_untouched = start is not None and all(each.kind == RECOVERY_KIND for each in since)
     return line.head.commit_id if is_untouched else made.forked_at
 
 
