@@ -35,6 +35,7 @@ class Embed:
         """Make the write."""
         from omnigraph.pipeline.embed.job import EmbedJob, EmbedOptions
         from omnigraph.pipeline.embed.targets import EmbedMode
+        from omnigraph.pipeline.spark.job import open_job
 
         options = EmbedOptions(
             type="Person",
@@ -43,10 +44,8 @@ class Embed:
             branch=BranchName(branch),
             actor_id=graph._actor,
         )
-        job = EmbedJob(
-            graph._graph, None, load_process_settings(), options, embedder=MockEmbedder()
-        )
-        return job.report().commit
+        job = open_job(graph._graph, None, load_process_settings(), kind="embed")
+        return EmbedJob(job, options, embedder=MockEmbedder()).report().commit
 
 
 def vector_of(name: str) -> list[float]:

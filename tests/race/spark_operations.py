@@ -7,14 +7,14 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tests.load_jobs import spark_load
 from tests.race.club import lines
 from tests.race.operations import Load, Operation, told_of
 
 from omnigraph.graph.blobs.addresses import DENY_ALL
 from omnigraph.graph.jobs.report import LoadMode
-from omnigraph.graph.load.options import LoadOptions
+from omnigraph.graph.load.request import LoadRequest
 from omnigraph.ids import BranchName
-from omnigraph.pipeline.load.job import SparkLoad
 from omnigraph.pipeline.sources.request import SourceRequest, plan_source
 from omnigraph.settings import MergeStrategy
 
@@ -60,12 +60,12 @@ class SparkOperation(Operation):
         settings = replace(
             graph._settings, pipeline=replace(graph._settings.pipeline, merge=self.lane.merge)
         )
-        job = SparkLoad(
-            graph._graph,
+        job = spark_load(
+            graph,
             self.session,
             settings,
             [plan_source(SourceRequest(source=str(path)), settings)],
-            LoadOptions(mode=LoadMode(self.load.mode), branch=BranchName(branch)),
+            LoadRequest(mode=LoadMode(self.load.mode), branch=BranchName(branch)),
             external=DENY_ALL,
             driver_rows=self.lane.driver_rows,
         )

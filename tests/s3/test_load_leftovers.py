@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 import obstore
 import pytest
+from tests.load_jobs import spark_load
 
 from omnigraph import Graph
 from omnigraph.errors import KeyConflict
 from omnigraph.failpoints import armed
 from omnigraph.graph.blobs.addresses import DENY_ALL
 from omnigraph.graph.jobs.report import LoadMode
-from omnigraph.graph.load.options import LoadOptions
+from omnigraph.graph.load.request import LoadRequest
 from omnigraph.ids import MAIN_BRANCH
-from omnigraph.pipeline.load.job import SparkLoad
 from omnigraph.pipeline.load.leftovers import LoadLeftovers
 from omnigraph.pipeline.sources.request import SourceRequest, plan_source
 from omnigraph.settings import load_settings
@@ -39,12 +39,12 @@ def load(graph: Graph, s3: StandIn, source: Path, **options: Any) -> JobReport: 
     """Append a file, in this process."""
     settings = load_settings(s3.environment())
     settings = replace(settings, pipeline=replace(settings.pipeline, split_bytes=200))
-    job = SparkLoad(
-        graph._graph,
+    job = spark_load(
+        graph,
         None,
         settings,
         [plan_source(SourceRequest(source=str(source)), settings)],
-        LoadOptions(mode=LoadMode.APPEND, branch=MAIN_BRANCH),
+        LoadRequest(mode=LoadMode.APPEND, branch=MAIN_BRANCH),
         external=DENY_ALL,
         **options,
     )
@@ -72,7 +72,7 @@ def test_a_load_that_went_on_or_failed_leaves_no_object(
     schema = "node Person { name: String @key }"
     with Graph.init(s3.uri("graph"), schema=schema, settings=settings) as graph:
         with monkeypatch.context() as patched:
-            patched.setattr(LoadLeftovers, "clear", lambda _, **__: None)
+            patched.setattr(LoadLeftovers, "_clear", lambda _: None)
             patched.setattr(LoadLeftovers, "remove_files", lambda _: None)
             with armed("spark_load.post_intake", end), pytest.raises(_Killed):
                 load(graph, s3, source, started=told.append)

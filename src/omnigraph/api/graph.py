@@ -28,7 +28,7 @@ from omnigraph.clock import SystemClock
 from omnigraph.engine.engine import Engine, QueryRequest
 from omnigraph.engine.explain import explain
 from omnigraph.engine.query_vectors import QueryEmbedder
-from omnigraph.engine.writes.loads import LoadRequest
+from omnigraph.engine.writes.loads import LoadInput
 from omnigraph.engine.writes.mutations import MutationRequest
 from omnigraph.errors import InvalidArgument
 from omnigraph.graph.blobs.addresses import DENY_ALL, ExternalBlobs, allow_external_blobs
@@ -36,11 +36,9 @@ from omnigraph.graph.blobs.blob_reader import BlobReader, BlobSelector, open_blo
 from omnigraph.graph.commit.txn import WriteRequest, checked_key
 from omnigraph.graph.history.snapshot import Snapshot, open_snapshot
 from omnigraph.graph.history.system_tables import system_table
-from omnigraph.graph.jobs.report import LoadMode
 from omnigraph.graph.lifecycle.coordinator import GraphCoordinator, OpenMode
 from omnigraph.graph.lifecycle.init import create_graph
-from omnigraph.graph.load.options import LoadOptions
-from omnigraph.graph.load.reject_options import parse_reject_options
+from omnigraph.graph.load.request import parse_load_request
 from omnigraph.graph.manifest.intent import SidecarKind
 from omnigraph.graph.ndjson.export import export_lines
 from omnigraph.graph.query.target import QueryTarget
@@ -415,15 +413,21 @@ class Graph:
             PreconditionFailed: the head is not the given `if_commit`.
         """
         self._graph.require_writable()
-        known_mode = LoadMode.parse(mode)
-        bad_rows = parse_reject_options(
+        request = parse_load_request(
             self._settings,
+            self._actor,
+            mode=mode,
+            branch=branch,
+            from_=from_,
             on_error=on_error,
             rejects=rejects,
             max_rejects=max_rejects,
             max_reject_ratio=max_reject_ratio,
+            embed=embed,
+            dry_run=dry_run,
+            if_commit=if_commit,
+            idempotency_key=idempotency_key,
         )
-        key = checked_key(idempotency_key)
         lane = choose_lane(
             source,
             format=format,
@@ -433,41 +437,18 @@ class Graph:
         )
         require_graph_lines(source, format)
         if lane.engine == "spark" and isinstance(source, str | Path):
+            from omnigraph.pipeline.sources.request import SourceRequest
+
             with self.pipeline() as pipeline:
-                return pipeline.load(
-                    source,
-                    mode=known_mode.value,
-                    branch=branch,
-                    from_=from_,
-                    format=format,
-                    on_error=on_error,
-                    rejects=rejects,
-                    max_rejects=max_rejects,
-                    max_reject_ratio=max_reject_ratio,
-                    embed=embed,
-                    dry_run=dry_run,
-                    if_commit=if_commit,
-                    idempotency_key=key,
-                    progress=progress,
-                )
-        options = LoadOptions(
-            mode=known_mode,
-            branch=BranchName(branch),
-            from_=from_,
-            actor_id=self._actor,
-            embed=embed,
-            if_commit=if_commit,
-            idempotency_key=key,
-            rejects=bad_rows,
-        )
-        request = LoadRequest(
+                rows = SourceRequest(source=source, format=format)
+                return pipeline.load_rows(rows, request, progress=progress)
+        given = LoadInput(
             content=read_content(source, most_bytes=self._settings.spark.min_input_bytes),
-            options=options,
-            concurrency=self._settings.client.load_concurrency,
             source=source_name(source),
+            concurrency=self._settings.client.load_concurrency,
             max_violations=self._settings.pipeline.max_violations,
         )
-        return self._engine.load(self._graph, request, dry_run=dry_run, progress=progress)
+        return self._engine.load(self._graph, given, request, progress=progress)
 
     def pipeline(self, spark: Spark | None = None, *, shared_filesystem: bool = False) -> Pipeline:
         """Jobs on Spark; the first call that imports PySpark.

@@ -1,6 +1,5 @@
 """Options that say what bad rows do to their load."""
 
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated, Final
 
@@ -63,17 +62,13 @@ MaxRejectRatioOption = Annotated[
 ]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BadRows:
-    """The options as they were given."""
+def require_place(on_error: str | None, rejects: str | None) -> None:
+    """Refuse to set rows aside without a folder for them.
 
-    on_error: OnError = OnError.FAIL
-    rejects: str | None = None
-    max_rejects: int | None = None
-    max_reject_ratio: float | None = None
-
-    def __post_init__(self) -> None:
-        if self.on_error is OnError.QUARANTINE and self.rejects is None:
-            raise UsageError(
-                "--on-error quarantine needs --rejects URI, the folder that the bad rows go to"
-            )
+    Raises:
+        UsageError: there is none.
+    """
+    if on_error == OnError.QUARANTINE and rejects is None:
+        raise UsageError(
+            "--on-error quarantine needs --rejects URI, the folder that the bad rows go to"
+        )

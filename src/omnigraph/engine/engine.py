@@ -18,12 +18,14 @@ from omnigraph.engine.streamed_groups import grouped_scan
 from omnigraph.engine.tables import QueryTables
 from omnigraph.engine.top_texts import best_texts
 from omnigraph.engine.warming import TopologyWarmer
-from omnigraph.engine.writes.loads import LoadRun
+from omnigraph.engine.writes.loads import LocalLoad
 from omnigraph.engine.writes.mutations import MutationRun
 from omnigraph.errors import InvalidArgument
 from omnigraph.graph.blobs.addresses import DENY_ALL
 from omnigraph.graph.blobs.blob_values import BlobBudget
 from omnigraph.graph.history.snapshot import reclaimed
+from omnigraph.graph.jobs.stages import JobStages
+from omnigraph.graph.load.flow import LoadFlow
 from omnigraph.graph.load.vector_filling import VectorFiller
 from omnigraph.graph.query.budget import Budget
 from omnigraph.graph.query.compiled import CompiledQueries
@@ -42,13 +44,14 @@ if TYPE_CHECKING:
     from omnigraph.engine.match import Observer
     from omnigraph.engine.query_vectors import QueryEmbedder
     from omnigraph.engine.tables import QueryTable
-    from omnigraph.engine.writes.loads import LoadRequest
+    from omnigraph.engine.writes.loads import LoadInput
     from omnigraph.engine.writes.mutations import MutationRequest
     from omnigraph.graph.blobs.addresses import ExternalBlobs
     from omnigraph.graph.history.snapshot import Snapshot
     from omnigraph.graph.jobs.report import JobReport
     from omnigraph.graph.jobs.stage_progress import Progress
     from omnigraph.graph.lifecycle.coordinator import GraphCoordinator
+    from omnigraph.graph.load.request import LoadRequest
     from omnigraph.graph.query.budget import CancelToken
     from omnigraph.graph.query.needs import Needs
     from omnigraph.graph.query.target import QueryTarget
@@ -171,23 +174,24 @@ class Engine:
     def load(
         self,
         graph: GraphCoordinator,
+        given: LoadInput,
         request: LoadRequest,
         *,
         progress: Progress | None = None,
-        dry_run: bool = False,
     ) -> JobReport:
         """Load an input as one commit, or only check it."""
         self._require_open()
-        run = LoadRun(
-            graph=graph,
+        stages = JobStages(graph.clock, progress)
+        steps = LocalLoad(
+            input=given,
             request=request,
+            stages=stages,
+            ids=graph.ids,
             blobs=BlobBudget(self.external_blobs),
-            filler=VectorFiller(
-                open_embedder=self._embedder.open, fills_nullable=request.options.embed
-            ),
-            progress=progress,
+            filler=VectorFiller(open_embedder=self._embedder.open, fills_nullable=request.embed),
         )
-        return run.rehearse() if dry_run else run.report()
+        most = given.max_violations
+        return LoadFlow(graph, request, steps, stages, max_violations=most).run()
 
     def _require_open(self) -> None:
         if self._is_closed:

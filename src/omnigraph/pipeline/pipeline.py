@@ -10,9 +10,8 @@ from omnigraph.graph.commit.txn import checked_key
 from omnigraph.graph.history.snapshot import open_snapshot
 from omnigraph.graph.jobs.report import LoadMode
 from omnigraph.graph.load.load_branch import readable_branch
-from omnigraph.graph.load.options import LoadOptions
 from omnigraph.graph.load.reject_files import RejectFiles
-from omnigraph.graph.load.reject_options import parse_reject_options
+from omnigraph.graph.load.request import LoadRequest, checked_operation, parse_load_request
 from omnigraph.graph.query.predicate_text import compile_predicate
 from omnigraph.graph.type_names import find_type
 from omnigraph.ids import MAIN_BRANCH, BranchName
@@ -23,10 +22,10 @@ from omnigraph.pipeline.export.job import SparkExport, plan_export
 from omnigraph.pipeline.load.job import SparkLoad
 from omnigraph.pipeline.load.keyed_write import write_frame
 from omnigraph.pipeline.load.pipeline_run import PipelineRun, RunOptions
-from omnigraph.pipeline.load.resume import checked_operation
 from omnigraph.pipeline.sources.precheck import precheck
 from omnigraph.pipeline.sources.request import SourceRequest, plan_source
 from omnigraph.pipeline.spark.arrow_types import readable_columns
+from omnigraph.pipeline.spark.job import open_job
 from omnigraph.pipeline.spark.session import find_active_session, open_session, require_reachable
 from omnigraph.pipeline.spec.pipeline_file import read_pipeline
 from omnigraph.pipeline.spec.pipeline_spec import with_paths_from
@@ -45,6 +44,7 @@ if TYPE_CHECKING:
     from omnigraph.graph.jobs.stage_progress import Progress
     from omnigraph.graph.lifecycle.coordinator import GraphCoordinator
     from omnigraph.lang.catalog import EdgeType, NodeType
+    from omnigraph.pipeline.spark.job import JobContext
     from omnigraph.pipeline.spark.session import PipelineSession
     from omnigraph.settings import Settings
 
@@ -175,24 +175,23 @@ class Pipeline:
             ReadSetChanged: others changed what the load depends on, again and again.
             PreconditionFailed: the head is not the given `if_commit`.
         """
-        self._graph.require_writable()
-        asked = LoadOptions(
-            mode=LoadMode.parse(mode),
-            branch=BranchName(branch),
+        request = parse_load_request(
+            self._settings,
+            self._actor_id,
+            mode=mode,
+            branch=branch,
             from_=from_,
-            actor_id=self._actor_id,
+            on_error=on_error,
+            rejects=rejects,
+            max_rejects=max_rejects,
+            max_reject_ratio=max_reject_ratio,
             embed=embed,
+            dry_run=dry_run,
             if_commit=if_commit,
-            idempotency_key=checked_key(idempotency_key),
-            rejects=parse_reject_options(
-                self._settings,
-                on_error=on_error,
-                rejects=rejects,
-                max_rejects=max_rejects,
-                max_reject_ratio=max_reject_ratio,
-            ),
+            idempotency_key=idempotency_key,
+            resume=resume,
         )
-        request = SourceRequest(
+        rows = SourceRequest(
             source=source,
             format=format,
             type=type,
@@ -201,24 +200,39 @@ class Pipeline:
             takes_same_names=takes_same_names,
             options=options or {},
         )
-        found = plan_source(request, self._settings)
+        return self.load_rows(rows, request, progress=progress, started=started)
+
+    def load_rows(
+        self,
+        rows: SourceRequest,
+        request: LoadRequest,
+        *,
+        progress: Progress | None = None,
+        started: Callable[[str], None] | None = None,
+    ) -> JobReport:
+        """Load as `load` does, for a caller who has the request already."""
+        self._graph.require_writable()
+        source = plan_source(rows, self._settings)
         # What can be told at once is: Spark takes seconds to start.
-        RejectFiles(asked.rejects, self._graph.storage.location)
-        known = open_snapshot(self._graph, None, readable_branch(self._graph, branch, from_))
-        precheck(known.catalog, found)
-        job = SparkLoad(
+        RejectFiles(request.rejects, self._graph.storage.location)
+        branch = readable_branch(self._graph, request.branch, request.from_)
+        precheck(open_snapshot(self._graph, None, branch).catalog, source)
+        job = self._job("load", progress=progress, operation_id=request.resume)
+        return SparkLoad(job, [source], request, external=self._external, started=started).report()
+
+    def _job(
+        self, kind: str, *, progress: Progress | None = None, operation_id: str | None = None
+    ) -> JobContext:
+        return open_job(
             self._graph,
             self._session,
             self._settings,
-            [found],
-            asked,
-            external=self._external,
+            kind=kind,
+            actor_id=self._actor_id,
             progress=progress,
-            started=started,
-            resume=checked_operation(resume, dry_run=dry_run),
+            operation_id=operation_id,
             shared_filesystem=self._shared_filesystem,
         )
-        return job.rehearse() if dry_run else job.report()
 
     def run(
         self,
@@ -269,15 +283,13 @@ class Pipeline:
         )
         return PipelineRun(
             self._graph,
-            lambda: self._session,
             self._settings,
+            lambda: self._job("load", progress=progress, operation_id=options.resume),
             spec,
             options,
             external=self._external,
             actor_id=self._actor_id,
-            progress=progress,
             started=started,
-            shared_filesystem=self._shared_filesystem,
         ).report()
 
     def write(
@@ -307,20 +319,13 @@ class Pipeline:
             LoadRejected, KeyConflict, SourceError: as for `load`.
         """
         self._graph.require_writable()
-        request = SourceRequest(source=df, type=type, edge=edge, columns=columns)
-        found = plan_source(request, self._settings)
-        return write_frame(
-            self._graph,
-            self._session,
-            self._settings,
-            found,
-            LoadOptions(
-                mode=LoadMode.parse(mode), branch=BranchName(branch), actor_id=self._actor_id
-            ),
-            job_key=checked_key(job_key),
-            external=self._external,
-            shared_filesystem=self._shared_filesystem,
+        rows = SourceRequest(source=df, type=type, edge=edge, columns=columns)
+        source = plan_source(rows, self._settings)
+        request = LoadRequest(
+            mode=LoadMode.parse(mode), branch=BranchName(branch), actor_id=self._actor_id
         )
+        key = checked_key(job_key)
+        return write_frame(self._job("load"), source, request, job_key=key, external=self._external)
 
     def read(
         self,
@@ -410,15 +415,7 @@ class Pipeline:
             branch=branch,
             snapshot=snapshot,
         )
-        job = SparkExport(
-            self._graph,
-            self._session,
-            self._settings,
-            plan,
-            progress=progress,
-            shared_filesystem=self._shared_filesystem,
-        )
-        return job.report()
+        return SparkExport(self._job("export", progress=progress), plan).report()
 
     def embed(
         self,
@@ -459,15 +456,7 @@ class Pipeline:
             actor_id=self._actor_id,
         )
         require_embeddable(self._graph, self._settings, options, self._embedder)
-        job = EmbedJob(
-            self._graph,
-            self._session,
-            self._settings,
-            options,
-            embedder=self._embedder,
-            progress=progress,
-            shared_filesystem=self._shared_filesystem,
-        )
+        job = EmbedJob(self._job("embed", progress=progress), options, embedder=self._embedder)
         return job.rehearse() if dry_run else job.report()
 
 

@@ -21,6 +21,7 @@ from omnigraph.pipeline.datasource.errors import DataSourceFailed
 from omnigraph.pipeline.datasource.source import OmnigraphDataSource
 from omnigraph.pipeline.datasource.staged_frame import StagedFiles, StagedFrame
 from omnigraph.pipeline.datasource.writer import StagedPart, TableWriter
+from omnigraph.pipeline.spark.lanes import LocalLane
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -259,12 +260,12 @@ def test_rows_that_were_staged_for_another_schema_are_refused(
 ) -> None:
     plan = Steps(path).writer._plan
     frame = StagedFrame(files=StagedFiles(graph=graph._graph, plan=plan, results=[]))
-    assert frame.inputs(graph.snapshot().catalog, None) == [frame]
+    assert frame.inputs(graph.snapshot().catalog, LocalLane()) == [frame]
     with (
         Graph.init(tmp_path / "other", schema=f"{SCHEMA} node More {{ n: I64 }}") as other,
         pytest.raises(ReadSetChanged, match="the schema was replaced by another while Spark wrote"),
     ):
-        frame.inputs(other.snapshot().catalog, None)
+        frame.inputs(other.snapshot().catalog, LocalLane())
 
 
 def test_a_branch_that_was_made_anew_meanwhile_is_refused(graph: Graph, path: Path) -> None:

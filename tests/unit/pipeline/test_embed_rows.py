@@ -25,6 +25,7 @@ from omnigraph.ids import MAIN_BRANCH, BranchName
 from omnigraph.pipeline.embed import fill
 from omnigraph.pipeline.embed.job import EmbedJob, EmbedOptions
 from omnigraph.pipeline.embed.targets import EmbedMode
+from omnigraph.pipeline.spark.job import open_job
 from omnigraph.pipeline.staging.key_frames import group_fragments
 from omnigraph.settings import load_settings
 from omnigraph.storage.reading import ROW_ID
@@ -87,17 +88,11 @@ class Bench:
             if told.stage == "commit" and left:
                 left.pop()()
 
-        job = EmbedJob(
-            self.graph._graph,
-            None,
-            load_settings({}),
-            EmbedOptions(
-                type="Doc", property=None, mode=EmbedMode.parse(mode), branch=BranchName(branch)
-            ),
-            embedder=self.embedder,
-            progress=watch,
+        options = EmbedOptions(
+            type="Doc", property=None, mode=EmbedMode.parse(mode), branch=BranchName(branch)
         )
-        return job.report()
+        job = open_job(self.graph._graph, None, load_settings({}), kind="embed", progress=watch)
+        return EmbedJob(job, options, embedder=self.embedder).report()
 
     def load(self, *docs: Mapping[str, object]) -> None:
         lines = "\n".join(json.dumps({"type": "Doc", "data": each}) for each in docs)

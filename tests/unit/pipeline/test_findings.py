@@ -8,14 +8,15 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.load_jobs import spark_load
 
 from omnigraph import Graph
 from omnigraph.errors import InternalError, KeyConflict, LoadRejected, SettingInvalid
 from omnigraph.graph.blobs.addresses import DENY_ALL
 from omnigraph.graph.history.snapshot import open_snapshot
 from omnigraph.graph.jobs.report import JobReport, LoadMode
-from omnigraph.graph.load.options import LoadOptions
 from omnigraph.graph.load.reject_options import parse_reject_options
+from omnigraph.graph.load.request import LoadRequest
 from omnigraph.graph.validation import (
     Code,
     EntityKind,
@@ -29,7 +30,6 @@ from omnigraph.ids import MAIN_BRANCH
 from omnigraph.pipeline.files import splits
 from omnigraph.pipeline.intake import part_findings
 from omnigraph.pipeline.intake.part_findings import halvings, keep_findings, read_findings
-from omnigraph.pipeline.load.job import SparkLoad
 from omnigraph.pipeline.sources.request import SourceRequest, plan_source
 from omnigraph.settings import Settings, load_settings
 
@@ -75,8 +75,8 @@ class Lanes:
             path.write_bytes(text)
         with Graph.open(self.folder / "g", settings=self.settings) as graph:
             source = plan_source(SourceRequest(source=str(path)), self.settings)
-            asked = LoadOptions(mode=LoadMode(mode), branch=MAIN_BRANCH, **options)
-            load = SparkLoad(graph._graph, None, self.settings, [source], asked, external=DENY_ALL)
+            asked = LoadRequest(mode=LoadMode(mode), branch=MAIN_BRANCH, **options)
+            load = spark_load(graph, None, self.settings, [source], asked, external=DENY_ALL)
             return load.report()
 
     def files(self, name: str) -> int:
@@ -355,8 +355,8 @@ def test_with_several_files_the_edge_type_follows_file_and_line(lanes: Lanes) ->
     (lanes.folder / "b.ndjson").write_bytes(b"\n" + edge("k", "Zed", "Ada"))
     with Graph.open(lanes.folder / "g") as graph:
         source = plan_source(SourceRequest(source=str(lanes.folder / "*.ndjson")), lanes.settings)
-        asked = LoadOptions(mode=LoadMode.APPEND, branch=MAIN_BRANCH)
-        load = SparkLoad(graph._graph, None, lanes.settings, [source], asked, external=DENY_ALL)
+        asked = LoadRequest(mode=LoadMode.APPEND, branch=MAIN_BRANCH)
+        load = spark_load(graph, None, lanes.settings, [source], asked, external=DENY_ALL)
         message, _ = refusal(load.report)
     where = f"{lanes.folder / 'b.ndjson'}, line 2, edge Knows"
     assert message == f"load refused: 1 violation: {where}: src 'Zed' not found in Person"

@@ -7,14 +7,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.load_jobs import spark_load
 
 from omnigraph import Graph
 from omnigraph.graph.blobs.addresses import DENY_ALL
 from omnigraph.graph.history.snapshot import open_snapshot
 from omnigraph.graph.jobs.report import LoadMode
-from omnigraph.graph.load.options import LoadOptions
+from omnigraph.graph.load.request import LoadRequest
 from omnigraph.ids import MAIN_BRANCH
-from omnigraph.pipeline.load.job import SparkLoad
 from omnigraph.pipeline.sources.request import SourceRequest, plan_source
 from omnigraph.settings import Settings
 
@@ -42,9 +42,9 @@ def test_the_largest_type_is_written_when_all_together_hold_much(
     schema = "\n".join(f"node {kind} {{ name: String @key }}" for kind in TYPES)
     with Graph.init(tmp_path / "g", schema=schema) as graph:
         source = plan_source(SourceRequest(source=str(path)), SETTINGS)
-        options = LoadOptions(mode=LoadMode.APPEND, branch=MAIN_BRANCH)
+        options = LoadRequest(mode=LoadMode.APPEND, branch=MAIN_BRANCH)
         coordinator = graph._graph
-        SparkLoad(coordinator, None, SETTINGS, [source], options, external=DENY_ALL).report()
+        spark_load(graph, None, SETTINGS, [source], options, external=DENY_ALL).report()
         snapshot = open_snapshot(coordinator, None, MAIN_BRANCH)
         for kind in TYPES:
             assert graph.snapshot().count(kind) == 300

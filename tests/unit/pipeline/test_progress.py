@@ -10,10 +10,10 @@ import pytest
 
 from omnigraph.errors import Cancelled, PipelineTaskError, SparkUnavailable
 from omnigraph.graph.jobs.stage_progress import StageProgress
+from omnigraph.graph.jobs.stage_teller import Amount
 from omnigraph.pipeline.spark.errors import translate_spark_error
 from omnigraph.pipeline.spark.session import PipelineSession
 from omnigraph.pipeline.spark.stage_runner import SparkStage, StageRunner, count_tasks
-from omnigraph.pipeline.spark.stage_teller import Amount
 from omnigraph.pipeline.spark.tasks import run_tasks
 
 NUMBERS = pa.schema({"number": pa.int64()})

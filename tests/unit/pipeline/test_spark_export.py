@@ -32,6 +32,7 @@ from omnigraph.errors import (
 from omnigraph.pipeline.export import job
 from omnigraph.pipeline.export.job import ExportSizes, SparkExport, plan_export
 from omnigraph.pipeline.export.tasks import write_file
+from omnigraph.pipeline.spark.job import open_job
 from omnigraph.settings import Settings
 
 if TYPE_CHECKING:
@@ -161,7 +162,7 @@ def run(
     plan = plan_export(graph._graph, Settings(), out, form=form, **where)
     if sizes is not None:
         plan = replace(plan, sizes=sizes)
-    return SparkExport(graph._graph, session, Settings(), plan).report()
+    return SparkExport(open_job(graph._graph, session, Settings(), kind="export"), plan).report()
 
 
 def manifest(out: Path) -> dict[str, Any]:
@@ -452,7 +453,7 @@ def test_a_folder_that_another_export_claimed_meanwhile_is_refused(
     claim.parent.mkdir(parents=True)
     claim.write_text("another")
     with pytest.raises(RootNotEmpty, match="another job writes there, or one was cut off"):
-        SparkExport(graph._graph, session, Settings(), plan).report()
+        SparkExport(open_job(graph._graph, session, Settings(), kind="export"), plan).report()
     assert claim.read_text() == "another"
 
 

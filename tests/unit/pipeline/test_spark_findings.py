@@ -8,17 +8,17 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.load_jobs import spark_load
 
 from omnigraph import Graph
 from omnigraph.errors import LoadRejected
 from omnigraph.graph.blobs.addresses import DENY_ALL
 from omnigraph.graph.history.snapshot import open_snapshot
 from omnigraph.graph.jobs.report import JobReport, LoadMode
-from omnigraph.graph.load.options import LoadOptions
+from omnigraph.graph.load.request import LoadRequest
 from omnigraph.ids import MAIN_BRANCH
 from omnigraph.pipeline.checks import join_checks
 from omnigraph.pipeline.intake import part_findings
-from omnigraph.pipeline.load.job import SparkLoad
 from omnigraph.pipeline.sources.request import SourceRequest, plan_source
 from omnigraph.settings import MergeStrategy, Settings, load_settings
 
@@ -83,12 +83,12 @@ class Loads:
         path.write_bytes(text)
         settings = self.settings(**pipeline)
         with self.graph(settings) as graph:
-            return SparkLoad(
-                graph._graph,
+            return spark_load(
+                graph,
                 self.session if is_on_spark else None,
                 settings,
                 [plan_source(SourceRequest(source=str(path)), settings)],
-                LoadOptions(mode=LoadMode(mode), branch=MAIN_BRANCH),
+                LoadRequest(mode=LoadMode(mode), branch=MAIN_BRANCH),
                 external=DENY_ALL,
                 driver_rows=0,
             ).report()

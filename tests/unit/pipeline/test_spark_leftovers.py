@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import lance
 import pytest
+from tests.load_jobs import spark_load
 from tests.unit.graph.graphs import lose_lease, once
 
 from omnigraph import Graph
@@ -31,12 +32,11 @@ from omnigraph.graph.blobs.addresses import DENY_ALL
 from omnigraph.graph.commit.txn import PreparedWrite, WriteRequest
 from omnigraph.graph.jobs.pins import PINS, pin_for_job
 from omnigraph.graph.jobs.report import LoadMode
-from omnigraph.graph.load.options import LoadOptions
+from omnigraph.graph.load.request import LoadRequest
 from omnigraph.graph.manifest.intent import PlannedSchema, SidecarKind
 from omnigraph.ids import MAIN_BRANCH, new_operation_id
 from omnigraph.lang import accept_schema, compile_schema
 from omnigraph.pipeline.load import leftovers, resume
-from omnigraph.pipeline.load.job import SparkLoad
 from omnigraph.pipeline.load.leftovers import LoadLeftovers
 from omnigraph.pipeline.sources.request import SourceRequest, plan_source
 from omnigraph.pipeline.staging.job_files import noted_files
@@ -123,12 +123,12 @@ class Loads:
             settings.pipeline, merge=MergeStrategy.DRIVER, split_bytes=size_bytes // SPLITS + 1
         )
         settings = replace(settings, pipeline=pipeline)
-        job = SparkLoad(
-            self.graph._graph,
+        job = spark_load(
+            self.graph,
             self.session,
             settings,
             [plan_source(SourceRequest(source=str(self.source)), settings)],
-            LoadOptions(mode=LoadMode(mode), branch=MAIN_BRANCH),
+            LoadRequest(mode=LoadMode(mode), branch=MAIN_BRANCH),
             external=DENY_ALL,
             **options,
         )
@@ -142,7 +142,7 @@ class Loads:
             raise _Killed
 
         with pytest.MonkeyPatch.context() as patched:
-            patched.setattr(LoadLeftovers, "clear", lambda _, **__: None)
+            patched.setattr(LoadLeftovers, "_clear", lambda _: None)
             patched.setattr(LoadLeftovers, "remove_files", lambda _: None)
             with armed("spark_load.post_intake", end), pytest.raises(_Killed):
                 self.load(text, mode, started=told.append, **options)

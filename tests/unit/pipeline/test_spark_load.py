@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.load_jobs import spark_load
 from ulid import ULID
 
 from omnigraph import Graph
@@ -27,10 +28,9 @@ from omnigraph.errors import (
 from omnigraph.failpoints import armed
 from omnigraph.graph.blobs.addresses import DENY_ALL
 from omnigraph.graph.jobs.report import JobReport, LoadMode
-from omnigraph.graph.load.options import LoadOptions
+from omnigraph.graph.load.request import LoadRequest
 from omnigraph.ids import BranchName
 from omnigraph.pipeline.load.input import LoadInput
-from omnigraph.pipeline.load.job import SparkLoad
 from omnigraph.pipeline.sources.request import SourceRequest, plan_source
 from omnigraph.settings import Settings
 
@@ -169,13 +169,12 @@ class Twins:
         driver_rows: int = 1_000_000,
         **options: Any,  # noqa: ANN401 - as the load takes them
     ) -> JobReport:
-        dry_run = options.pop("dry_run", False)
-        job = SparkLoad(
-            self.spark._graph,
+        job = spark_load(
+            self.spark,
             self.session,
             self.settings,
             [line_files(source, self.settings)],
-            LoadOptions(
+            LoadRequest(
                 mode=LoadMode(mode),
                 branch=BranchName(options.pop("branch", "main")),
                 **options,
@@ -183,7 +182,7 @@ class Twins:
             external=DENY_ALL,
             driver_rows=driver_rows,
         )
-        return job.rehearse() if dry_run else job.report()
+        return job.report()
 
     def require_equal(self, branch: str = "main") -> None:
         assert b"".join(self.spark.export(branch=branch)) == b"".join(

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from tests.load_jobs import spark_load
 from tests.quarantine_inputs import SCHEMA, SEED, edge, person, random_input, seed_beside
 
 from omnigraph import Graph
@@ -18,10 +19,9 @@ from omnigraph.errors import InputChanged, OmnigraphError
 from omnigraph.failpoints import armed
 from omnigraph.graph.blobs.addresses import DENY_ALL
 from omnigraph.graph.jobs.report import JobReport, LoadMode
-from omnigraph.graph.load.options import LoadOptions
 from omnigraph.graph.load.reject_options import parse_reject_options
+from omnigraph.graph.load.request import LoadRequest
 from omnigraph.ids import BranchName
-from omnigraph.pipeline.load.job import SparkLoad
 from omnigraph.pipeline.sources.request import SourceRequest, plan_source
 from omnigraph.settings import Settings
 
@@ -92,21 +92,22 @@ class Twins:
         names = ("on_error", "rejects", "max_rejects", "max_reject_ratio")
         rejects = {name: options.pop(name) for name in names if name in options}
         given = source if not isinstance(source, Path) else str(source)
-        job = SparkLoad(
-            self.spark._graph,
+        job = spark_load(
+            self.spark,
             self.session,
             self.settings,
             [plan_source(SourceRequest(source=given, **request or {}), self.settings)],  # type: ignore[arg-type]
-            LoadOptions(
+            LoadRequest(
                 mode=LoadMode(mode),
                 branch=BranchName("main"),
                 rejects=parse_reject_options(self.settings, **rejects),
+                dry_run=dry_run,
                 **options,
             ),
             external=DENY_ALL,
             driver_rows=driver_rows,
         )
-        return job.rehearse() if dry_run else job.report()
+        return job.report()
 
     def require_equal(self) -> None:
         assert b"".join(self.spark.export()) == b"".join(self.here.export())

@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
+from tests.load_jobs import spark_load
 
 from omnigraph import Graph
 from omnigraph.errors import KeyConflict, LoadRejected, OmnigraphError, ReadSetChanged
 from omnigraph.failpoints import armed
 from omnigraph.graph.blobs.addresses import DENY_ALL
 from omnigraph.graph.jobs.report import LoadMode
-from omnigraph.graph.load.options import LoadOptions
+from omnigraph.graph.load.request import LoadRequest
 from omnigraph.ids import BranchName
-from omnigraph.pipeline.load.job import SparkLoad
 from omnigraph.pipeline.sources.request import SourceRequest, plan_source
 from omnigraph.settings import MergeStrategy, Settings
 
@@ -98,12 +98,12 @@ def load(
     """Load while somebody else commits between staging and lease; how often it was prepared."""
     path.write_bytes(records)
     source = plan_source(SourceRequest(source=str(path)), SETTINGS)
-    job = SparkLoad(
-        graph._graph,
+    job = spark_load(
+        graph,
         session,
         SETTINGS,
         [source],
-        LoadOptions(mode=LoadMode(mode), branch=BranchName("main")),
+        LoadRequest(mode=LoadMode(mode), branch=BranchName("main")),
         external=DENY_ALL,
         driver_rows=0,
     )

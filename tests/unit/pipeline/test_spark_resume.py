@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from tests.load_jobs import spark_load
 
 from omnigraph import Graph
 from omnigraph.errors import IdempotencyKeyReused, InvalidArgument
@@ -16,10 +17,9 @@ from omnigraph.failpoints import armed
 from omnigraph.graph.blobs.addresses import DENY_ALL
 from omnigraph.graph.jobs.pins import PINS
 from omnigraph.graph.jobs.report import LoadMode
-from omnigraph.graph.load.options import LoadOptions
+from omnigraph.graph.load.request import LoadRequest
 from omnigraph.ids import MAIN_BRANCH
 from omnigraph.pipeline.load import resume
-from omnigraph.pipeline.load.job import SparkLoad
 from omnigraph.pipeline.load.leftovers import LoadLeftovers
 from omnigraph.pipeline.sources.request import SourceRequest, plan_source
 from omnigraph.settings import Settings
@@ -87,7 +87,7 @@ def killed_after_intake(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         raise _Killed
 
     with monkeypatch.context() as patched:
-        patched.setattr(LoadLeftovers, "clear", lambda _, **__: None)
+        patched.setattr(LoadLeftovers, "_clear", lambda _: None)
         patched.setattr(LoadLeftovers, "remove_files", lambda _: None)
         with armed("spark_load.post_intake", end), pytest.raises(_Killed):
             yield
@@ -146,7 +146,7 @@ def test_nobody_goes_on_with_a_load_that_removes_its_files(
     with monkeypatch.context() as patched:
         # Killed at the first file that it removes.
         patched.setattr(StorageAdapter, "delete_tree", end)
-        patched.setattr(LoadLeftovers, "clear", lambda _, **__: None)
+        patched.setattr(LoadLeftovers, "_clear", lambda _: None)
         with armed("spark_load.post_check", refuse), pytest.raises(_Killed):
             graph.pipeline(session.spark).load(source, mode="append", started=told.append)
     report = graph.pipeline(session.spark).load(source, mode="append", resume=told[0])
@@ -270,12 +270,12 @@ def test_a_stopped_load_and_the_one_that_goes_on_for_it_make_one_commit(
 
     def load(*, key: str | None = None, resume: str | None = None) -> JobReport:
         settings = Settings()
-        job = SparkLoad(
-            graph._graph,
+        job = spark_load(
+            graph,
             session,
             settings,
             [plan_source(SourceRequest(source=path, edge="Knows"), settings)],
-            LoadOptions(mode=LoadMode.APPEND, branch=MAIN_BRANCH, idempotency_key=key),
+            LoadRequest(mode=LoadMode.APPEND, branch=MAIN_BRANCH, idempotency_key=key),
             external=DENY_ALL,
             started=told.append,
             resume=resume,

@@ -13,6 +13,7 @@ from omnigraph import Graph
 from omnigraph.errors import InputChanged, InvalidArgument, SourceError
 from omnigraph.graph.blobs.addresses import DENY_ALL
 from omnigraph.pipeline.load.pipeline_run import PipelineRun, RunOptions
+from omnigraph.pipeline.spark.job import JobContext, open_job
 from omnigraph.pipeline.spec.pipeline_file import read_pipeline
 from omnigraph.pipeline.spec.pipeline_spec import with_paths_from
 from omnigraph.settings import Settings
@@ -141,19 +142,19 @@ def test_files_that_change_before_the_end_of_a_cursor_is_found_are_told(
     file = cursor_file(tmp_path, data.name, "schema: {slug: string, n: bigint}, ")
     stages: list[str] = []
 
-    def opened() -> PipelineSession:
+    def opened() -> JobContext:
         # Asked for when the files are found, and before Spark reads them.
         data.unlink(missing_ok=True) if text is None else data.write_text(text)
-        return session
+        progress = lambda told: stages.append(told.stage)  # noqa: E731
+        return open_job(graph._graph, session, Settings(), kind="load", progress=progress)
 
     run = PipelineRun(
         graph._graph,
-        opened,
         Settings(),
+        opened,
         with_paths_from(read_pipeline(file, {}), tmp_path),
         RunOptions(),
         external=DENY_ALL,
-        progress=lambda told: stages.append(told.stage),
     )
     with pytest.raises(InputChanged, match=r"people\.csv"):
         run.report()

@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyarrow import orc
 from pyspark.sql.functions import udf
+from tests.load_jobs import spark_load
 
 from omnigraph import Graph
 from omnigraph.errors import (
@@ -23,9 +24,9 @@ from omnigraph.errors import (
     SourceError,
 )
 from omnigraph.pipeline.intake.inputs import Where
-from omnigraph.pipeline.load.job import SparkLoad
 from omnigraph.pipeline.sources.request import source_of
 from omnigraph.pipeline.sources.sources import FrameSource
+from omnigraph.pipeline.spark.lanes import SparkLane
 from omnigraph.pipeline.spark.session import PipelineSession
 from omnigraph.pipeline.spark.stage_runner import StageRunner
 from omnigraph.pipeline.spec.column_map import TargetSpec
@@ -119,6 +120,10 @@ def pipeline(graph: Graph, session: PipelineSession) -> Pipeline:
 def rows(graph: Graph, type_name: str = "Person") -> list[dict[str, Any]]:
     lines = b"".join(graph.export(types=[type_name])).splitlines()
     return [json.loads(line) for line in lines]
+
+
+def lane_of(session: PipelineSession) -> SparkLane:
+    return SparkLane(session=session, runner=StageRunner(session))
 
 
 def people() -> pa.Table:
@@ -221,7 +226,7 @@ def test_a_cache_of_the_user_stays(graph: Graph, session: PipelineSession) -> No
     ]
     source = source_of(spec, targets, Settings())
     assert isinstance(source, FrameSource)
-    source.inputs(graph.snapshot().catalog, session)
+    source.inputs(graph.snapshot().catalog, lane_of(session))
     source.release()
     assert session.spark.catalog.isCached("cached_pairs")
     session.spark.catalog.uncacheTable("cached_pairs")
@@ -632,11 +637,11 @@ def test_a_file_that_spark_cannot_read_any_more_is_told_as_changed(
     source = source_of(spec, [TargetSpec(type="node:Person", columns=names)], Settings())
     catalog = graph.snapshot().catalog
     with session.configured():
-        (given,) = source.inputs(catalog, session)
+        (given,) = source.inputs(catalog, lane_of(session))
         path.write_text("name\nada\n")
         plan, where = cast("IntakePlan", None), Where(source=0, first=0)
         with pytest.raises(InputChanged, match=r"people\.csv"):
-            given.take(plan, where, session, StageRunner(session))
+            given.take(plan, where, lane_of(session))
 
 
 def test_a_file_that_spark_cannot_read_is_named(
@@ -769,15 +774,15 @@ def _load(
 ) -> Any:  # noqa: ANN401 - the report
     from omnigraph.graph.blobs.addresses import DENY_ALL
     from omnigraph.graph.jobs.report import LoadMode
-    from omnigraph.graph.load.options import LoadOptions
+    from omnigraph.graph.load.request import LoadRequest
     from omnigraph.ids import BranchName
 
     settings = Settings()
-    return SparkLoad(
-        graph._graph,
+    return spark_load(
+        graph,
         session,
         settings,
         [source_of(spec, targets, settings)],
-        LoadOptions(mode=LoadMode.MERGE, branch=BranchName("main")),
+        LoadRequest(mode=LoadMode.MERGE, branch=BranchName("main")),
         external=DENY_ALL,
     ).report()

@@ -3,9 +3,8 @@
 import pyarrow as pa
 
 from omnigraph.graph.jobs.stage_progress import StageProgress
+from omnigraph.graph.jobs.stage_teller import Amount, StageTeller
 from omnigraph.pipeline.spark.lanes import LocalLane
-from omnigraph.pipeline.spark.stage_teller import Amount, StageTeller
-from omnigraph.pipeline.spark.tasks import run_tasks
 
 NUMBERS = pa.schema({"number": pa.int64()})
 
@@ -62,7 +61,7 @@ def test_tasks_in_this_process_are_told_one_by_one() -> None:
     ]
     assert {each.spark_stages for each in told} == {None}
     told.clear()
-    run_tasks(None, "intake", [1], lambda _: [], NUMBERS, progress=told.append)
+    LocalLane(teller=StageTeller(told.append)).run("intake", [1], lambda _: [], NUMBERS)
     assert [(each.stage, each.done, each.total) for each in told] == [
         ("intake", 0, 1),
         ("intake", 1, 1),

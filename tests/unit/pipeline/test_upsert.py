@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import lance
 import pyarrow as pa
 import pytest
+from tests.load_jobs import spark_load
 from tests.unit.storage.workbench import STAMP, Workbench, layout
 
 from omnigraph import Graph
@@ -25,10 +26,10 @@ from omnigraph.graph.blobs.addresses import DENY_ALL
 from omnigraph.graph.commit.protocol import Stale
 from omnigraph.graph.jobs.report import LoadMode
 from omnigraph.graph.jobs.stage_times import StageTimes
-from omnigraph.graph.load.options import LoadOptions
+from omnigraph.graph.load.request import LoadRequest
 from omnigraph.ids import BranchName, new_operation_id, seeded_ids
-from omnigraph.pipeline.load.job import SparkLoad
 from omnigraph.pipeline.sources.request import SourceRequest, plan_source
+from omnigraph.pipeline.spark.lanes import SparkLane
 from omnigraph.pipeline.spark.stage_runner import StageRunner
 from omnigraph.pipeline.spark.task_storage import open_task_storage
 from omnigraph.pipeline.staging.detached_views import StagedView
@@ -115,8 +116,7 @@ class Merges:
             store=self.bench.store,
             settings=settings,
             distributed=DistributedUpsert(
-                session=session,
-                runner=StageRunner(session),
+                lane=SparkLane(session=session, runner=StageRunner(session)),
                 times=StageTimes(SystemClock()),
                 storage=open_task_storage(str(self.bench.root)),
                 operation_id=new_operation_id(seeded_ids(3, SystemClock())),
@@ -673,19 +673,20 @@ class Loads:
         settings = Settings()
         pipeline = replace(settings.pipeline, merge=self.strategy, split_bytes=split_bytes)
         settings = replace(settings, pipeline=pipeline)
-        job = SparkLoad(
-            self.graph._graph,
+        job = spark_load(
+            self.graph,
             self.session,
             settings,
             [plan_source(SourceRequest(source=str(path)), settings)],
-            LoadOptions(
+            LoadRequest(
                 mode=LoadMode.MERGE,
                 branch=BranchName(branch),
                 from_=None if branch == "main" else "main",
+                dry_run=dry_run,
             ),
             external=DENY_ALL,
         )
-        return job.rehearse() if dry_run else job.report()
+        return job.report()
 
     @property
     def root(self) -> Path:

@@ -10,12 +10,12 @@ from omnigraph.cli import exit_codes
 from omnigraph.cli.commands.load_lane import announce_engine, find_lane, send
 from omnigraph.cli.options import JsonOption, UriArgument
 from omnigraph.cli.reject_options import (
-    BadRows,
     MaxRejectRatioOption,
     MaxRejectsOption,
     OnError,
     OnErrorOption,
     RejectsOption,
+    require_place,
 )
 from omnigraph.cli.session import begin_command, name_of
 from omnigraph.cli.source_options import (
@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from omnigraph.cli.progress import ProgressLine
     from omnigraph.cli.session import Session
     from omnigraph.graph.jobs.report import JobReport
+    from omnigraph.graph.load.request import LoadArguments
     from omnigraph.graph.maintenance.index_report import IndexReport
 
 _HELP: Final = """Load nodes and edges from files, as one commit.
@@ -161,9 +162,19 @@ def load(
         LoadOptions(
             uri=uri,
             data=data,
-            mode=mode,
-            branch=branch,
-            from_=from_,
+            load={
+                "mode": mode.value,
+                "branch": branch,
+                "from_": from_,
+                "on_error": on_error.value,
+                "rejects": rejects,
+                "max_rejects": max_rejects,
+                "max_reject_ratio": max_reject_ratio,
+                "embed": embed,
+                "dry_run": dry_run,
+                "if_commit": if_commit,
+                "idempotency_key": idempotency_key,
+            },
             rows=SourceOptions(
                 form=form,
                 type=type_name,
@@ -174,23 +185,13 @@ def load(
                 to_column=to_column,
                 option=reader_options,
             ),
-            bad=BadRows(
-                on_error=on_error,
-                rejects=rejects,
-                max_rejects=max_rejects,
-                max_reject_ratio=max_reject_ratio,
-            ),
             engine=engine,
             spark_master=spark_master,
             spark_remote=spark_remote,
             spark_conf=spark_conf,
             shared_filesystem=shared_filesystem,
-            embed=embed,
             index=index,
-            if_commit=if_commit,
-            idempotency_key=idempotency_key,
             resume=resume,
-            dry_run=dry_run,
             as_json=as_json,
         ),
     )
@@ -211,7 +212,12 @@ def ingest(
     """Load the file as `load` does, with other defaults."""
     return _run(
         context,
-        LoadOptions(uri=uri, data=data, mode=mode, branch=branch, from_="main", as_json=as_json),
+        LoadOptions(
+            uri=uri,
+            data=data,
+            load={"mode": mode.value, "branch": branch, "from_": "main"},
+            as_json=as_json,
+        ),
     )
 
 
@@ -221,26 +227,20 @@ class LoadOptions:
 
     uri: str | None
     data: str
-    mode: LoadMode
-    branch: str
-    from_: str | None
+    load: "LoadArguments"
     rows: SourceOptions = field(default_factory=SourceOptions)
-    bad: BadRows = field(default_factory=BadRows)
     engine: Engine | None = None
     spark_master: str | None = None
     spark_remote: str | None = None
     spark_conf: list[str] | None = None
     shared_filesystem: bool = False
-    embed: bool = False
     index: bool = False
-    if_commit: str | None = None
-    idempotency_key: str | None = None
     resume: str | None = None
-    dry_run: bool = False
     as_json: bool
 
     def __post_init__(self) -> None:
-        if self.if_commit == "":
+        require_place(self.load.get("on_error"), self.load.get("rejects"))
+        if self.load.get("if_commit") == "":
             raise UsageError("--if-commit is empty; give the id of a commit, or leave it out")
 
     def source(self) -> str | BinaryIO:
@@ -273,9 +273,9 @@ def _run(context: typer.Context, options: LoadOptions) -> int:
     source = options.source()
     lane = find_lane(target, options, source)
     announce_write(session, name_of(context), target)
-    if options.mode is LoadMode.OVERWRITE and not options.dry_run:
+    if options.load["mode"] == LoadMode.OVERWRITE.value and not options.load.get("dry_run"):
         require_consent(session, target, "replacing all rows of each type in the file")
-    session.is_repeatable = options.idempotency_key is not None
+    session.is_repeatable = options.load.get("idempotency_key") is not None
     report, indexes = _load(session, target, lane, source, options)
     if lane.engine == Engine.LOCAL.value:
         announce_engine(session, target, lane, options, report)

@@ -78,23 +78,8 @@ def send(
         SourceError: a column does not fit; with the ways to cast it from here.
     """
     if lane.engine == Engine.LOCAL.value or not isinstance(source, str):
-        return graph.load(
-            source,
-            mode=options.mode.value,
-            branch=options.branch,
-            from_=options.from_,
-            format=options.rows.form,
-            engine="local",
-            on_error=options.bad.on_error.value,
-            rejects=options.bad.rejects,
-            max_rejects=options.bad.max_rejects,
-            max_reject_ratio=options.bad.max_reject_ratio,
-            embed=options.embed,
-            dry_run=options.dry_run,
-            if_commit=options.if_commit,
-            idempotency_key=options.idempotency_key,
-            progress=line.follow,
-        )
+        form = options.rows.form
+        return graph.load(source, format=form, engine="local", progress=line.follow, **options.load)
     from omnigraph.api.load_source import format_of
 
     try:
@@ -115,26 +100,16 @@ def _send_to_spark(
         line.enter("session")
         return pipeline.load(
             source,
-            mode=options.mode.value,
-            branch=options.branch,
-            from_=options.from_,
             format=options.rows.form,
             type=options.rows.type,
             edge=options.rows.edge,
             columns=columns,
             takes_same_names=columns is not None,
             options=options.rows.reader_options(),
-            on_error=options.bad.on_error.value,
-            rejects=options.bad.rejects,
-            max_rejects=options.bad.max_rejects,
-            max_reject_ratio=options.bad.max_reject_ratio,
-            embed=options.embed,
-            dry_run=options.dry_run,
-            if_commit=options.if_commit,
-            idempotency_key=options.idempotency_key,
             resume=options.resume,
             progress=line.follow,
             started=partial(tell_operation, output),
+            **options.load,
         )
 
 

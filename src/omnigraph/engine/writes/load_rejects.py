@@ -16,7 +16,7 @@ from omnigraph.graph.load.held_rules import HeldRelations, places_of
 from omnigraph.graph.load.quarantine import rejected_row, set_aside
 from omnigraph.graph.load.reject_files import Reject, RejectCause
 from omnigraph.graph.load.rows import LoadRows
-from omnigraph.graph.manifest.table_refs import key_of, ref_of
+from omnigraph.graph.manifest.table_refs import ref_of
 from omnigraph.graph.ndjson.rejected_lines import given_line
 from omnigraph.graph.type_names import find_type
 from omnigraph.graph.validation import Findings, check_rows
@@ -89,14 +89,6 @@ class LoadRejects:
                 findings=Findings(),
             )
         return LoadRows(tables=tables)
-
-    def emptied(self, found: Rejections) -> list[str]:
-        """Tables with committed rows of whose input nothing is left."""
-        return sorted(
-            key_of(self.rows.tables[ref].item)
-            for ref, count in found.by_table.items()
-            if count == self.rows.tables[ref].table.num_rows and self.txn.line.pins[ref].row_count
-        )
 
     def written(self, found: Rejections) -> Iterator[Reject]:
         """The rejected rows for their file, in the order of the input."""

@@ -22,7 +22,6 @@ from omnigraph.graph.ndjson.rejected_lines import stored_lines
 from omnigraph.pipeline.files.splits import read_blocks
 from omnigraph.pipeline.intake.part_rejects import RAW_ROWS, keep_file, read_raws, read_rejects
 from omnigraph.pipeline.spark.task_storage import open_task_storage, open_task_table
-from omnigraph.pipeline.spark.tasks import run_tasks
 from omnigraph.pipeline.staging.job_files import staging_folder
 from omnigraph.pipeline.staging.key_columns import LINE_BITS
 from omnigraph.pipeline.staging.key_frames import lines_of
@@ -118,9 +117,7 @@ class SparkRejects:
             for place in places:
                 lines[place >> LINE_BITS][ref].append(place & _LINE_MASK)
         tasks = [self._raw_task(ordinal, by_table) for ordinal, by_table in sorted(lines.items())]
-        results = run_tasks(
-            self.intake.session, "rejects", tasks, fetch_rows, _PATH, runner=self.intake.runner
-        )
+        results = self.intake.job.lane.run("rejects", tasks, fetch_rows, _PATH)
         return {
             task.ordinal: result.batches[0].column(0)[0].as_py()
             for task, result in zip(tasks, results, strict=True)

@@ -24,8 +24,7 @@ if TYPE_CHECKING:
     from omnigraph.lang.catalog import Catalog
     from omnigraph.pipeline.intake.inputs import JobInput, Where
     from omnigraph.pipeline.intake.row_stager import IntakePlan
-    from omnigraph.pipeline.spark.session import PipelineSession
-    from omnigraph.pipeline.spark.stage_runner import StageRunner
+    from omnigraph.pipeline.spark.lanes import TaskLane
     from omnigraph.pipeline.staging.part_result import IntakeResult
 
 _PROBES_AT_ONCE: Final = 8
@@ -141,7 +140,7 @@ class StagedFrame:
     def inputs(
         self,
         catalog: Catalog,
-        session: PipelineSession | None,  # noqa: ARG002 - as every source is asked
+        lane: TaskLane,  # noqa: ARG002 - as every source is asked
     ) -> Sequence[JobInput]:
         """Itself.
 
@@ -157,8 +156,7 @@ class StagedFrame:
         self,
         plan: IntakePlan,
         where: Where,  # noqa: ARG002 - it is the only input
-        session: PipelineSession | None,  # noqa: ARG002
-        runner: StageRunner,  # noqa: ARG002
+        lane: TaskLane,  # noqa: ARG002
     ) -> list[TaskResult]:
         """What the tasks gave; from here on the files belong to the load.
 

@@ -93,28 +93,21 @@ class TableWriter(DataSourceArrowWriter):
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Check everything that was staged, and commit it; nothing for a frame without rows."""
-        from omnigraph.graph.load.options import LoadOptions
+        from omnigraph.graph.load.request import LoadRequest
         from omnigraph.pipeline.datasource.staged_frame import StagedFiles, StagedFrame
         from omnigraph.pipeline.load.job import SparkLoad
-        from omnigraph.pipeline.spark.task_storage import storing_with
+        from omnigraph.pipeline.spark.job import open_job
 
         options = self._options
         with told_to_spark(), self._open() as graph:
             settings = replace(load_process_settings(), storage=storage_settings(options.storage))
             files = StagedFiles(graph=graph, plan=self._plan, results=_finished(messages))
-            load = SparkLoad(
-                graph,
-                None,
-                settings,
-                [StagedFrame(files=files)],
-                LoadOptions(
-                    mode=options.mode, branch=options.branch, idempotency_key=self._commit_key
-                ),
-                external=self._plan.external,
-                operation_id=self._plan.operation_id,
+            job = open_job(graph, None, settings, kind="load", operation_id=self._plan.operation_id)
+            request = LoadRequest(
+                mode=options.mode, branch=options.branch, idempotency_key=self._commit_key
             )
-            with storing_with(settings.storage):
-                load.report()
+            frame = StagedFrame(files=files)
+            SparkLoad(job, [frame], request, external=self._plan.external).report()
             # After a failure the claim stays for the abort that follows, and vectors for the next
             # write of such rows.
             try:

@@ -21,6 +21,7 @@ from omnigraph.clock import SystemClock
 from omnigraph.embedding import open_embedder, require_model
 from omnigraph.embedding.text_keys import text_keys
 from omnigraph.errors import InternalError, InvalidArgument, SourceError
+from omnigraph.graph.jobs.stage_teller import Amount, StageTeller
 from omnigraph.graph.jobs.stage_times import StageTimes
 from omnigraph.ids import UlidSource
 from omnigraph.pipeline.embed.file_lines import FileMode, LineChoice, SplitTexts
@@ -30,7 +31,6 @@ from omnigraph.pipeline.files.splits import cut
 from omnigraph.pipeline.spark.lanes import LocalLane, SparkLane
 from omnigraph.pipeline.spark.session import open_session
 from omnigraph.pipeline.spark.stage_runner import StageRunner
-from omnigraph.pipeline.spark.stage_teller import Amount, StageTeller
 from omnigraph.pipeline.spark.task_storage import open_task_storage
 from omnigraph.pipeline.staging.vector_cache import VectorReader, is_paid_file
 from omnigraph.settings import Engine

@@ -20,12 +20,10 @@ from omnigraph.graph.commit.read_set import RowsRead
 from omnigraph.graph.commit.txn import PreparedWrite, WriteRequest
 from omnigraph.graph.history.commit_graph import commit_of
 from omnigraph.graph.history.snapshot import open_snapshot
-from omnigraph.graph.jobs.pins import living_pin, pin_for_job
+from omnigraph.graph.jobs.pins import living_pin
 from omnigraph.graph.jobs.report import JobReport, TableReport
-from omnigraph.graph.jobs.stage_times import StageTimes
 from omnigraph.graph.manifest.intent import SidecarKind
 from omnigraph.graph.manifest.table_refs import key_of, ref_of
-from omnigraph.ids import BranchName, new_operation_id
 from omnigraph.pipeline.embed.fill import FillTarget
 from omnigraph.pipeline.embed.filled_rows import RESOLVE, FilledRows, FillPlan
 from omnigraph.pipeline.embed.targets import (
@@ -38,10 +36,7 @@ from omnigraph.pipeline.embed.targets import (
     find_targets,
 )
 from omnigraph.pipeline.embed.texts import EMBED, EmbedPlace, Survey, TextEmbedding
-from omnigraph.pipeline.spark.handshake import require_executors_of
-from omnigraph.pipeline.spark.lanes import LocalLane, SparkLane
-from omnigraph.pipeline.spark.stage_runner import StageRunner
-from omnigraph.pipeline.spark.task_storage import TaskTable, storing_with
+from omnigraph.pipeline.spark.task_storage import TaskTable
 from omnigraph.pipeline.staging.job_files import remove_folder, staging_folder
 from omnigraph.pipeline.staging.key_frames import group_fragments
 from omnigraph.pipeline.staging.vector_cache import PAID_FOLDER, StoredPlaces
@@ -52,11 +47,10 @@ if TYPE_CHECKING:
 
     from omnigraph.embedding import CheckedEmbedder, Embedder
     from omnigraph.graph.commit.txn import WriteTxn
-    from omnigraph.graph.jobs.stage_progress import Progress
     from omnigraph.graph.lifecycle.coordinator import GraphCoordinator
     from omnigraph.graph.manifest.rows import CommitRow, TableRef
-    from omnigraph.pipeline.spark.lanes import TaskLane
-    from omnigraph.pipeline.spark.session import PipelineSession
+    from omnigraph.ids import BranchName
+    from omnigraph.pipeline.spark.job import JobContext
     from omnigraph.settings import Settings
     from omnigraph.storage.handles import StagedWrite, TableHandle
     from omnigraph.storage.predicates import Or, Predicate
@@ -99,38 +93,20 @@ def require_embeddable(
 
 
 class EmbedJob:
-    """One run of the job; without a session everything happens in this process."""
+    """One run of the job."""
 
     def __init__(
         self,
-        graph: GraphCoordinator,
-        session: PipelineSession | None,
-        settings: Settings,
+        job: JobContext,
         options: EmbedOptions,
         *,
         embedder: Embedder | None = None,
-        progress: Progress | None = None,
-        shared_filesystem: bool = False,
     ) -> None:
-        if session is not None:
-            session.require_access(graph.storage.location, shared_filesystem=shared_filesystem)
-        self._graph = graph
-        self._session = session
-        self._settings = settings
+        self._job = job
+        self._graph = job.graph
+        self._settings = settings = job.settings
         self._options = options
-        self._runner = StageRunner(session, progress)
-        self._lane: TaskLane = LocalLane(teller=self._runner.teller)
-        if session is not None:
-            self._lane = SparkLane(session=session, runner=self._runner)
-        self._times = StageTimes(graph.clock)
-        self._run = new_operation_id(graph.ids)
-        self._pin = pin_for_job(
-            graph,
-            settings.storage,
-            operation_id=self._run,
-            kind="embed",
-            owner=options.actor_id,
-        )
+        self._stages = job.stages
         self._given: CheckedEmbedder | None = None
         if embedder is not None:
             self._given = checked(embedder, batch_texts=settings.embedding.batch_texts)
@@ -138,7 +114,7 @@ class EmbedJob:
         self._embeddings: dict[str, TextEmbedding] = {}
         self._embedded_for: str | None = None
         self._plan: FillPlan | None = None
-        self._rows = FilledRows(graph.storage, self._lane, self._times)
+        self._rows = FilledRows(job.storage, job.lane, job.stages.times)
         self._is_handed_over = False
         self._table = TableReport(table="", read=0)
 
@@ -160,7 +136,7 @@ class EmbedJob:
                 if not self._is_handed_over:
                     self._remove_files()
                 raise
-            self._times.enter(None)
+            self._stages.end()
             if row is None:
                 self._remove_files()
             else:
@@ -179,23 +155,20 @@ class EmbedJob:
             unpaid = sum(
                 self._embeddings[target.name].unpaid(found) for target, found in self._survey(txn)
             )
-            self._times.enter(EMBED)
-            self._times.count(rows=unpaid)
+            self._stages.times.enter(EMBED)
+            self._stages.count(rows=unpaid)
             item = find_embedded(txn.catalog, self._options.type)
             rows = txn.store.count(txn.readable(ref_of(item)), self._wanted())
             self._table = TableReport(table=key_of(item), read=rows, changed=rows)
-            self._times.enter(None)
+            self._stages.end()
         return self._receipt(None, dry_run=True)
 
     @contextmanager
     def _running(self) -> Iterator[None]:
         with ExitStack() as leaving:
             leaving.callback(self._remove_staging)
-            leaving.enter_context(self._pin)
-            if self._session is not None:
-                leaving.enter_context(self._session.configured())
-            else:
-                leaving.enter_context(storing_with(self._settings.storage))
+            leaving.enter_context(self._job.running())
+            if self._job.lane.spark is None:
                 self._given = self._given or leaving.enter_context(self._open_embedder())
             yield
 
@@ -206,7 +179,7 @@ class EmbedJob:
                 self._embeddings[target.name].pay(found)
             self._plan = None
             self._embedded_for = txn.line.schema.schema_hash
-        self._enter(RESOLVE)
+        self._stages.enter(RESOLVE)
         item = find_embedded(txn.catalog, self._options.type)
         staged = self._filled(txn, ref_of(item))
         read = 0 if staged is None else self._rows.read
@@ -214,10 +187,10 @@ class EmbedJob:
         self._table = TableReport(
             table=key_of(item), read=read, changed=changed, unchanged=read - changed
         )
-        self._times.count(rows=changed)
+        self._stages.count(rows=changed)
         if staged is None or staged.is_noop:
             return PreparedWrite()
-        self._enter("commit")
+        self._stages.enter("commit")
         return PreparedWrite(
             staged=(staged,), stats={"embed": self._stats()}, handing_over=self._hand_over
         )
@@ -232,7 +205,7 @@ class EmbedJob:
         if not _has_rows(txn.store, captured, wanted):
             return None
         base = txn.writable(ref)
-        self._pin.hold([captured, base])
+        self._job.pin.hold([captured, base])
         self._plan = self._plan or self._fill_plan()
         self._rows.fill(self._plan, captured.pin, base)
         txn.read_set.ask(ref, RowsRead(wanted, txn.store))
@@ -240,7 +213,7 @@ class EmbedJob:
 
     def _fill_plan(self) -> FillPlan:
         """What tasks need, with the places of all vectors in objects that they read."""
-        folder = staging_folder(self._run)
+        folder = staging_folder(self._job.operation_id)
         targets = []
         for each in self._targets:
             path = f"{folder}/places-{self._embedded_for}-{each.key}.arrow"
@@ -249,7 +222,7 @@ class EmbedJob:
             )
             targets.append(FillTarget(target=each, places=path))
         return FillPlan(
-            root=str(self._graph.storage.location),
+            root=self._job.root,
             folder=folder,
             targets=tuple(targets),
             mode=self._options.mode,
@@ -258,22 +231,21 @@ class EmbedJob:
 
     def _survey(self, txn: WriteTxn) -> Iterator[tuple[EmbedTarget, Survey]]:
         """The texts of each target, at the captured pin."""
-        self._enter("list")
+        self._stages.enter("list")
         item = find_embedded(txn.catalog, self._options.type)
         with ExitStack() as leaving:
             embedder = self._given or leaving.enter_context(self._open_embedder())
             self._targets = find_targets(item, self._options.property, embedder, txn.branch_id)
-        root = str(self._graph.storage.location)
         handle = txn.readable(ref_of(item))
-        self._pin.hold([handle])
+        self._job.pin.hold([handle])
         groups = group_fragments(txn.store.fragments(handle))
-        if groups and self._session is not None:
-            require_executors_of(root, self._session, self._runner)
+        if groups:
+            self._job.require_executors()
         self._embeddings = {each.name: self._embedding(each) for each in self._targets}
         for target in self._targets:
             parts = [
                 FragmentTexts(
-                    root=root,
+                    root=self._job.root,
                     table=TaskTable(layout=handle.layout, pin=handle.pin),
                     type_name=item.name,
                     source=target.source,
@@ -289,16 +261,16 @@ class EmbedJob:
 
     def _embedding(self, target: EmbedTarget) -> TextEmbedding:
         return TextEmbedding(
-            self._lane,
+            self._job.lane,
             self._graph.storage.objects,
             EmbedPlace(
-                root=str(self._graph.storage.location),
+                root=self._job.root,
                 folder=f"{PAID_FOLDER}/{target.key}",
-                run=self._run,
+                run=self._job.operation_id,
             ),
             target.model,
             self._settings.embedding,
-            times=self._times,
+            times=self._stages.times,
             given=self._given,
         )
 
@@ -320,7 +292,7 @@ class EmbedJob:
             warnings.append(
                 f"{what} written while texts were embedded and skipped; run embed again"
             )
-        has_executors = self._session is not None
+        has_executors = self._job.lane.spark is not None
         strategy = MergeStrategy.DISTRIBUTED if has_executors else MergeStrategy.DRIVER
         return JobReport(
             operation_id=None if row is None else row.operation_id,
@@ -333,13 +305,9 @@ class EmbedJob:
             dry_run=dry_run,
             actor_id=self._options.actor_id,
             tables=(self._table,),
-            stages=self._times.reports(),
+            stages=self._stages.reports(),
             warnings=tuple(warnings),
         )
-
-    def _enter(self, stage: str) -> None:
-        self._times.enter(stage)
-        self._runner.teller.enter(stage)
 
     def _remove_files(self, but: frozenset[str] = frozenset()) -> None:
         """Delete what tasks told of and no commit took; files of lost tasks are left to cleanup."""
@@ -350,7 +318,7 @@ class EmbedJob:
 
     def _remove_staging(self) -> None:
         with _untidy("staged files stay"):
-            remove_folder(self._graph.storage, staging_folder(self._run))
+            remove_folder(self._graph.storage, staging_folder(self._job.operation_id))
 
     def _forget_paid(self) -> None:
         living = partial(living_pin, self._graph.storage.objects, self._graph.clock)

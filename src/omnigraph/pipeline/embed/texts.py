@@ -15,6 +15,7 @@ import numpy as np
 
 from omnigraph.embedding.pace import Rate
 from omnigraph.errors import InternalError
+from omnigraph.graph.jobs.stage_teller import Amount
 from omnigraph.pipeline.embed.tasks import (
     MOST_TEXTS,
     SURVEYED,
@@ -26,7 +27,6 @@ from omnigraph.pipeline.embed.tasks import (
     survey,
 )
 from omnigraph.pipeline.spark.lanes import LocalLane
-from omnigraph.pipeline.spark.stage_teller import Amount
 from omnigraph.pipeline.staging.vector_cache import PLACES, PaidVectors, is_paid_file
 
 if TYPE_CHECKING:

@@ -10,19 +10,17 @@ from __future__ import annotations
 
 import json
 import logging
-from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from omnigraph.errors import InternalError, InvalidArgument, OmnigraphError
 from omnigraph.graph.history.snapshot import open_snapshot
-from omnigraph.graph.jobs.pins import pin_for_job
 from omnigraph.graph.jobs.report import JobReport, TableReport
-from omnigraph.graph.jobs.stage_times import StageTimes
+from omnigraph.graph.jobs.stage_teller import Amount
 from omnigraph.graph.lifecycle.coordinator import OpenMode
 from omnigraph.graph.manifest.table_refs import key_of
 from omnigraph.graph.ndjson.export import select_types
-from omnigraph.ids import MAIN_BRANCH, new_operation_id
+from omnigraph.ids import MAIN_BRANCH
 from omnigraph.pipeline.export.format import ExportFormat
 from omnigraph.pipeline.export.sorted_runs import BLOCKS, cut_ranges, read_runs
 from omnigraph.pipeline.export.tasks import (
@@ -33,11 +31,8 @@ from omnigraph.pipeline.export.tasks import (
     sort_rows,
     write_file,
 )
-from omnigraph.pipeline.spark.handshake import require_executors_of
-from omnigraph.pipeline.spark.stage_runner import StageRunner
-from omnigraph.pipeline.spark.stage_teller import NOTHING_KNOWN, Amount
+from omnigraph.pipeline.spark.lanes import require_spark
 from omnigraph.pipeline.spark.task_storage import TaskTable
-from omnigraph.pipeline.spark.tasks import run_tasks
 from omnigraph.pipeline.staging.key_frames import group_fragments
 from omnigraph.storage.output_files import TEMPORARY, OutputFolder, find_output
 
@@ -46,12 +41,11 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from omnigraph.graph.history.snapshot import Snapshot
-    from omnigraph.graph.jobs.stage_progress import Progress
     from omnigraph.graph.lifecycle.coordinator import GraphCoordinator
     from omnigraph.lang.catalog import EdgeType, NodeType
     from omnigraph.pipeline.export.sorted_runs import Run
+    from omnigraph.pipeline.spark.job import JobContext
     from omnigraph.pipeline.spark.session import PipelineSession
-    from omnigraph.pipeline.spark.tasks import TaskResult
     from omnigraph.settings import Settings
     from omnigraph.storage.location import GraphLocation
     from omnigraph.storage.sizes import FragmentInfo
@@ -155,27 +149,16 @@ class SparkExport:
 
     def __init__(
         self,
-        graph: GraphCoordinator,
-        session: PipelineSession,
-        settings: Settings,
+        job: JobContext,
         plan: ExportPlan,
-        *,
-        progress: Progress | None = None,
-        shared_filesystem: bool = False,
     ) -> None:
-        session.require_access(graph.storage.location, shared_filesystem=shared_filesystem)
-        if not shared_filesystem:
-            _require_reachable(plan.out, session)
-        self._graph = graph
-        self._session = session
+        if not job.shared_filesystem:
+            _require_reachable(plan.out, require_spark(job.lane).session)
+        self._job = job
+        self._stages = job.stages
         self._plan = plan
-        self._folder = OutputFolder(plan.out, settings.storage)
-        self._runner = StageRunner(session, progress)
-        self._times = StageTimes(graph.clock)
-        self._operation_id = new_operation_id(graph.ids)
-        self._pin = pin_for_job(
-            graph, settings.storage, operation_id=self._operation_id, kind="export"
-        )
+        self._folder = OutputFolder(plan.out, job.settings.storage)
+        self._operation_id = job.operation_id
         self._fragments: dict[str, Sequence[FragmentInfo]] = {}
         self._moved: list[str] = []
 
@@ -187,12 +170,10 @@ class SparkExport:
             SnapshotReclaimed: cleanup removed the version meanwhile.
             SparkUnavailable, PipelineTaskError, ExecutorMismatch: Spark could not do it.
         """
-        with ExitStack() as leaving:
-            leaving.enter_context(self._pin)
-            leaving.enter_context(self._session.configured())
-            self._enter("list")
-            if self._graph.mode is OpenMode.READ_WRITE:
-                self._pin.hold(self._plan.snapshot.handle(item) for item in self._plan.types)
+        with self._job.running():
+            self._stages.enter("list")
+            if self._job.graph.mode is OpenMode.READ_WRITE:
+                self._job.pin.hold(self._plan.snapshot.handle(item) for item in self._plan.types)
             self._folder.claim(self._operation_id)
             try:
                 files = self._run()
@@ -200,7 +181,7 @@ class SparkExport:
                 if self._try_to_remove():
                     error.add_note(f"what was written to {self._folder.location} was removed")
                 raise
-            self._times.enter(None)
+            self._stages.end()
         counts = _rows_by_table(files)
         return JobReport(
             operation_id=self._operation_id,
@@ -212,15 +193,15 @@ class SparkExport:
                 TableReport(table=table, read=rows, unchanged=rows)
                 for table, rows in counts.items()
             ),
-            stages=self._times.reports(),
+            stages=self._stages.reports(),
         )
 
     def _run(self) -> list[ExportedFile]:
-        require_executors_of(str(self._graph.storage.location), self._session, self._runner)
+        self._job.require_executors()
         tables = [self._table(item) for item in self._plan.types]
         runs = self._sort([each for each in tables if not self._is_whole(each)])
         files = self._write(tables, runs)
-        self._enter("publish", Amount(rows=sum(each.rows for each in files)))
+        self._stages.enter("publish", Amount(rows=sum(each.rows for each in files)))
         _require_all_rows(tables, files)
         self._moved = [each.path for each in files]
         self._folder.move([(self._temporary(name), name) for name in self._moved])
@@ -230,10 +211,10 @@ class SparkExport:
 
     def _table(self, item: NodeType | EdgeType) -> ExportedTable:
         handle = self._plan.snapshot.handle(item)
-        fragments = self._graph.tables.fragments(handle)
+        fragments = self._job.graph.tables.fragments(handle)
         self._fragments[key_of(item)] = fragments
         return ExportedTable(
-            root=str(self._graph.storage.location),
+            root=self._job.root,
             out=str(self._folder.location),
             commit_id=self._plan.snapshot.graph_commit_id,
             item=item,
@@ -266,11 +247,8 @@ class SparkExport:
         if not tasks:
             return runs
         work = _rows_of(tables)
-        self._enter("sort", work)
-        found = run_tasks(
-            self._session, "sort", tasks, sort_rows, BLOCKS, runner=self._runner, work=work
-        )
-        self._count(found)
+        self._stages.enter("sort", work)
+        found = self._job.run("sort", tasks, sort_rows, BLOCKS, work=work)
         for task, result in zip(tasks, found, strict=True):
             runs.setdefault(task.table.key, []).extend(read_runs(result.batches))
         return runs
@@ -280,7 +258,7 @@ class SparkExport:
     ) -> list[ExportedFile]:
         """Every file, below the temporary folder, in the order of the manifest."""
         work = _rows_of(tables)
-        self._enter("write", work)
+        self._stages.enter("write", work)
         form, names, tasks = self._plan.form, list[str](), list[WriteTask]()
         for table in tables:
             found = runs.get(table.key)
@@ -289,26 +267,16 @@ class SparkExport:
                 name = f"{table.file_stem}-{number:05d}.{form.value}"
                 names.append(name)
                 tasks.append(WriteTask(table=table, form=form, path=self._temporary(name), ids=ids))
-        results = run_tasks(
-            self._session, "write", tasks, write_file, FILES, runner=self._runner, work=work
-        )
-        self._count(results)
+        results = self._job.run("write", tasks, write_file, FILES, work=work)
         files = []
         for name, task, result in zip(names, tasks, results, strict=True):
             (row,) = result.batches[0].to_pylist()
             files.append(ExportedFile(path=name, table=task.table.key, **row))
-        self._times.count(
+        self._stages.count(
             rows=sum(each.rows for each in files),
             size_bytes=sum(each.size_bytes for each in files),
         )
         return files
-
-    def _enter(self, stage: str, work: Amount = NOTHING_KNOWN) -> None:
-        self._times.enter(stage)
-        self._runner.teller.enter(stage, work)
-
-    def _count(self, results: Sequence[TaskResult]) -> None:
-        self._times.count(tasks=len(results), retries=sum(each.attempt - 1 for each in results))
 
     def _manifest(self, files: Sequence[ExportedFile]) -> bytes:
         snapshot = self._plan.snapshot

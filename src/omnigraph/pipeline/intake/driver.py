@@ -10,26 +10,23 @@ from collections import defaultdict
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
+from omnigraph.graph.jobs.stage_teller import Amount
 from omnigraph.lang.catalog import EdgeType
 from omnigraph.pipeline.intake.inputs import FrameInput, LineInput, Where
 from omnigraph.pipeline.intake.part_findings import read_findings
 from omnigraph.pipeline.intake.restage import RestageTask, read_restaged, restage
 from omnigraph.pipeline.intake.row_stager import INTAKE_RESULT, read_intake
-from omnigraph.pipeline.spark.stage_teller import Amount
-from omnigraph.pipeline.spark.tasks import run_tasks
 from omnigraph.pipeline.staging.key_columns import LINE_BITS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from omnigraph.graph.jobs.stage_times import StageTimes
     from omnigraph.graph.manifest.rows import TableRef
     from omnigraph.graph.validation import Findings, Violation
     from omnigraph.pipeline.files.splits import Split
     from omnigraph.pipeline.intake.inputs import JobInput, Position
     from omnigraph.pipeline.intake.row_stager import IntakePlan
-    from omnigraph.pipeline.spark.session import PipelineSession
-    from omnigraph.pipeline.spark.stage_runner import StageRunner
+    from omnigraph.pipeline.spark.job import JobContext
     from omnigraph.pipeline.staging.key_frames import StagedTable
     from omnigraph.pipeline.staging.part_result import IntakeResult
     from omnigraph.storage.graph_storage import GraphStorage
@@ -42,9 +39,7 @@ _LINE_MASK: Final = (1 << LINE_BITS) - 1
 class InputIntake:
     """The inputs of one load and what became of them."""
 
-    session: PipelineSession | None
-    runner: StageRunner
-    times: StageTimes
+    job: JobContext
     inputs: Sequence[JobInput]
     results: list[IntakeResult] = field(default_factory=list)
     """One for each part; the ordinal is its position here."""
@@ -75,11 +70,10 @@ class InputIntake:
             where = Where(source=source, first=len(self.results))
             self.begins.append(where)
             source += each.sources
-            found = each.take(plan, where, self.session, self.runner)
+            found = each.take(plan, where, self.job.lane)
             results = [read_intake(result.batches[0]) for result in found]
-            self.times.count(
-                tasks=len(found),
-                retries=sum(result.attempt - 1 for result in found),
+            self.job.count(found)
+            self.job.stages.count(
                 rows=sum(table.read for result in results for table in result.tables.values()),
                 size_bytes=sum(result.size_bytes for result in results),
             )
@@ -88,7 +82,7 @@ class InputIntake:
                 (ref, table.pieces) for result in results for ref, table in result.tables.items()
             ]
             size_bytes += each.size_bytes or 0
-            self.runner.teller.reach(Amount(rows=self.rows, size_bytes=size_bytes or None))
+            self.job.stages.teller.reach(Amount(rows=self.rows, size_bytes=size_bytes or None))
 
     def adopt(self, results: Sequence[IntakeResult], begins: Sequence[Where]) -> None:
         """Take what an earlier run of the same inputs staged."""
@@ -260,8 +254,7 @@ class InputIntake:
         )
 
     def _restage(self, tasks: Sequence[RestageTask]) -> None:
-        found = run_tasks(self.session, "intake", tasks, restage, INTAKE_RESULT, runner=self.runner)
-        self.times.count(tasks=len(found), retries=sum(each.attempt - 1 for each in found))
+        found = self.job.run("intake", tasks, restage, INTAKE_RESULT)
         for task, each in zip(tasks, found, strict=True):
             table = read_restaged(each.batches[0])
             self.written.append((task.ref, table.pieces))

@@ -9,13 +9,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
+from omnigraph.graph.jobs.stage_teller import Amount
 from omnigraph.pipeline.files.row_origin import file_numbers, find_row
 from omnigraph.pipeline.files.source_errors import changes_told, reading_errors
 from omnigraph.pipeline.intake.batches import FrameIntake, RowGroupTask, take_row_group
 from omnigraph.pipeline.intake.lines import LineTask, take_lines
 from omnigraph.pipeline.intake.row_stager import INTAKE_RESULT
-from omnigraph.pipeline.spark.stage_teller import Amount
-from omnigraph.pipeline.spark.tasks import run_partitions, run_tasks
+from omnigraph.pipeline.spark.lanes import require_spark
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -25,8 +25,7 @@ if TYPE_CHECKING:
     from omnigraph.pipeline.files.row_origin import RowRun
     from omnigraph.pipeline.files.splits import Split
     from omnigraph.pipeline.intake.row_stager import IntakePlan
-    from omnigraph.pipeline.spark.session import PipelineSession
-    from omnigraph.pipeline.spark.stage_runner import StageRunner
+    from omnigraph.pipeline.spark.lanes import TaskLane
     from omnigraph.pipeline.spark.tasks import TaskResult
     from omnigraph.pipeline.spec.column_map import RowMapping
     from omnigraph.storage.input_files import InputFile
@@ -68,9 +67,7 @@ class JobInput(Protocol):
         """How large it is where it is stored; `None` when nobody knows."""
         ...
 
-    def take(
-        self, plan: IntakePlan, where: Where, session: PipelineSession | None, runner: StageRunner
-    ) -> list[TaskResult]:
+    def take(self, plan: IntakePlan, where: Where, lane: TaskLane) -> list[TaskResult]:
         """Stage its rows; one result for each part, in order."""
         ...
 
@@ -101,18 +98,14 @@ class LineInput:
         """Of all files."""
         return sum(file.size_bytes for file in self.files)
 
-    def take(
-        self, plan: IntakePlan, where: Where, session: PipelineSession | None, runner: StageRunner
-    ) -> list[TaskResult]:
+    def take(self, plan: IntakePlan, where: Where, lane: TaskLane) -> list[TaskResult]:
         """Read the splits."""
         tasks = [
             LineTask(plan=plan, ordinal=where.first + at, source=where.source, split=split)
             for at, split in enumerate(self.splits)
         ]
         work = Amount(size_bytes=self.size_bytes)
-        return run_tasks(
-            session, "intake", tasks, take_lines, INTAKE_RESULT, runner=runner, work=work
-        )
+        return lane.run("intake", tasks, take_lines, INTAKE_RESULT, work=work)
 
     def position(self, part: int, line: int, lines: Sequence[int]) -> Position:
         """The line of the file."""
@@ -158,9 +151,7 @@ class ParquetInput:
         """Of all files."""
         return sum(file.size_bytes for file in self.files)
 
-    def take(
-        self, plan: IntakePlan, where: Where, session: PipelineSession | None, runner: StageRunner
-    ) -> list[TaskResult]:
+    def take(self, plan: IntakePlan, where: Where, lane: TaskLane) -> list[TaskResult]:
         """Read the row groups."""
         numbers = {file.uri: at for at, file in enumerate(self.files)}
         tasks = [
@@ -175,9 +166,7 @@ class ParquetInput:
             for at, group in enumerate(self.groups)
         ]
         work = Amount(rows=self.rows, size_bytes=self.size_bytes)
-        return run_tasks(
-            session, "intake", tasks, take_row_group, INTAKE_RESULT, runner=runner, work=work
-        )
+        return lane.run("intake", tasks, take_row_group, INTAKE_RESULT, work=work)
 
     def position(self, part: int, line: int, lines: Sequence[int]) -> Position:
         """The row of the file, counted from 1."""
@@ -215,16 +204,12 @@ class FrameInput:
         """Spark does not tell."""
         return None
 
-    def take(
-        self, plan: IntakePlan, where: Where, session: PipelineSession | None, runner: StageRunner
-    ) -> list[TaskResult]:
+    def take(self, plan: IntakePlan, where: Where, lane: TaskLane) -> list[TaskResult]:
         """Run the frame once."""
         body = FrameIntake(plan=plan, mapping=self.mapping, source=where.source, first=where.first)
         told = reading_errors(self.name, self.secrets, mapping=self.mapping, files=self.files)
         with changes_told(self.require_same), told:
-            found = run_partitions(
-                session, "intake", self.frame, body, INTAKE_RESULT, runner=runner
-            )
+            found = require_spark(lane).run_partitions("intake", self.frame, body, INTAKE_RESULT)
         if self.require_same is not None:
             self.require_same()
         return found

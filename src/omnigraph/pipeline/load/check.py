@@ -2,168 +2,148 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING
 
-from omnigraph.errors import InternalError
-from omnigraph.failpoints import maybe_fail
-from omnigraph.graph.jobs.report import LoadMode, RejectReport
-from omnigraph.graph.load.reject_verdict import RejectVerdict
-from omnigraph.graph.manifest.table_refs import key_of, ref_of
-from omnigraph.graph.validation import gather, refuse_load
+from omnigraph.graph.manifest.table_refs import ref_of
+from omnigraph.graph.validation import gather
 from omnigraph.pipeline.checks.asked_frames import AskedFrames
 from omnigraph.pipeline.checks.driver_checks import DriverChecks
 from omnigraph.pipeline.checks.join_checks import LoadChecks
 from omnigraph.pipeline.checks.join_rules import JoinRelations
 from omnigraph.pipeline.checks.rejected_rows import SparkRejects
+from omnigraph.pipeline.spark.lanes import require_spark
 from omnigraph.pipeline.staging.key_frames import KeyFrames
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from omnigraph.graph.commit.txn import WriteTxn
     from omnigraph.graph.load.quarantine import Rejections, RelationRules
-    from omnigraph.graph.load.reject_files import RejectFiles
+    from omnigraph.graph.load.reject_files import Reject
+    from omnigraph.graph.load.request import LoadRequest
     from omnigraph.graph.manifest.rows import TableRef
     from omnigraph.graph.validation import Findings
     from omnigraph.pipeline.intake.driver import InputIntake
     from omnigraph.pipeline.intake.row_stager import IntakePlan
-    from omnigraph.pipeline.load.load_run import LoadRun
+    from omnigraph.pipeline.spark.job import JobContext
     from omnigraph.pipeline.staging.detached_views import StagedViews
+    from omnigraph.pipeline.staging.key_frames import StagedTable
     from omnigraph.storage.handles import TableHandle
 
 
+@dataclass(kw_only=True)
 class LoadCheck:
-    """Checks what was taken in, as often as the load is prepared."""
+    """The rows that were taken in, over the state of one attempt."""
 
-    def __init__(
-        self, run: LoadRun, views: StagedViews, reject_files: RejectFiles, *, driver_rows: int
-    ) -> None:
-        self._run = run
-        self._views = views
-        self._reject_files = reject_files
-        self._driver_rows = driver_rows
-        self.rejected: Mapping[TableRef, int] = {}
-        """How many rows of each table the last check left out."""
-        self.rejects = RejectReport()
+    job: JobContext
+    request: LoadRequest
+    views: StagedViews
+    txn: WriteTxn
+    bases: Mapping[TableRef, TableHandle]
+    intake: InputIntake
+    plan: IntakePlan
+    driver_rows: int
+    """Up to so many rows are checked by one process."""
+    _superseded: Mapping[TableRef, Sequence[int]] | None = None
+    _tables: Mapping[TableRef, StagedTable] = field(default_factory=dict)
+    """Every table of the graph, with what is staged for it by now."""
 
-    def check(
-        self,
-        txn: WriteTxn,
-        bases: Mapping[TableRef, TableHandle],
-        intake: InputIntake,
-        plan: IntakePlan,
-    ) -> None:
-        """Find everything valid; it is then readable through the views.
+    def findings(self, *, limit: int) -> Findings:
+        """Everything that is wrong with them; they are then readable through the views."""
+        self.intake.take_back()
+        self._open_views()
+        if self.intake.follow_respelled(self.plan, self._tables):
+            self._open_views()
+        self._superseded = self._checks.superseded()
+        storage = self.job.storage
+        found = (*self.intake.findings(storage), self.intake.located(self._checks.findings()))
+        return gather(found, limit=limit)
 
-        Raises:
-            LoadRejected, KeyConflict: rules are broken.
-        """
-        run, views = self._run, self._views
-        intake.take_back()
-        self.rejected, self.rejects = {}, RejectReport()
-        run.enter("check")
-        views.open(bases, intake.results)
-        if intake.follow_respelled(plan, views.tables(txn, intake.results)):
-            views.open(bases, intake.results)
-        checks = self._checks(txn, intake)
-        superseded = checks.superseded()
-        found = (*intake.findings(run.graph.storage), intake.located(checks.findings()))
-        findings = gather(found, limit=run.settings.pipeline.max_violations)
-        if findings.total and run.options.rejects.are_wanted:
-            self._reject(txn, intake, plan, checks, findings)
-            views.open(bases, intake.results)
-            superseded = {}
-        else:
-            refuse_load(findings)
-        if superseded:
-            run.enter("intake")
-            leave_out = intake.reject if run.options.rejects.are_wanted else intake.leave_out
-            leave_out(plan, views.tables(txn, intake.results), superseded)
-            views.open(bases, intake.results)
-        maybe_fail("spark_load.post_check")
+    def bad_rows(self) -> SparkBadRows:
+        """The rows as a verdict needs them."""
+        rejects = SparkRejects(
+            storage=self.job.storage,
+            intake=self.intake,
+            plan=self.plan,
+            tables=self._tables,
+            most=self.request.rejects.max_rejects,
+        )
+        return SparkBadRows(self, rejects, self._rules())
 
-    def is_written(self, ref: TableRef) -> bool:
-        """Whether a table changes: one whose rows were all rejected is left as it is."""
-        return bool(self._views.views[ref].pieces.added) or not self.rejected.get(ref)
+    def reject(self, places: Mapping[TableRef, Sequence[int]]) -> None:
+        """Leave bad rows out for this attempt, superseded ones with them."""
+        self.job.stages.enter("intake")
+        self.intake.reject(self.plan, self._tables, places)
+        self._superseded = None
+        self._open_views()
 
-    def _checks(self, txn: WriteTxn, intake: InputIntake) -> LoadChecks | DriverChecks:
-        run = self._run
-        tables = self._views.tables(txn, intake.results)
-        rows = sum(table.read for each in intake.results for table in each.tables.values())
-        sample = run.settings.pipeline.max_violations
-        if run.session is None or rows <= self._driver_rows:
-            return DriverChecks(txn, run.options.mode, tables, run.graph.storage, sample=sample)
+    def leave_out_superseded(self) -> None:
+        """Stage the parts again that have rows which later ones of the input replace."""
+        if not self._superseded:
+            return
+        self.job.stages.enter("intake")
+        is_undone = self.request.rejects.are_wanted
+        leave_out = self.intake.reject if is_undone else self.intake.leave_out
+        leave_out(self.plan, self._tables, self._superseded)
+        self._open_views()
+
+    def _open_views(self) -> None:
+        self.views.open(self.bases, self.intake.results)
+        self._tables = self.views.tables(self.txn, self.intake.results)
+
+    @cached_property
+    def _checks(self) -> LoadChecks | DriverChecks:
+        tables, mode = self._tables, self.request.mode
+        sample = self.job.settings.pipeline.max_violations
+        spark = self.job.lane.spark
+        if spark is None or self.intake.rows <= self.driver_rows:
+            return DriverChecks(self.txn, mode, tables, self.job.storage, sample=sample)
+        frames = KeyFrames(spark.session, self.job.root, tables)
         return LoadChecks(
-            txn.catalog,
-            run.options.mode,
+            self.txn.catalog,
+            mode,
             tables,
-            AskedFrames(KeyFrames(run.session, run.root, tables), txn, self._views.views),
-            run.runner,
-            given_ids=intake.given_ids(),
+            AskedFrames(frames, self.txn, self.views.views),
+            spark.runner,
+            given_ids=self.intake.given_ids(),
             sample=sample,
         )
 
-    def _reject(
-        self,
-        txn: WriteTxn,
-        intake: InputIntake,
-        plan: IntakePlan,
-        checks: LoadChecks | DriverChecks,
-        findings: Findings,
-    ) -> None:
-        """Write the bad rows, and go on without them if the load may.
+    def _rules(self) -> RelationRules:
+        most = self.request.rejects.max_rejects
+        if isinstance(self._checks, DriverChecks):
+            return self._checks.rules(most)
+        spark = require_spark(self.job.lane)
+        edges = {ref_of(edge): edge for edge in self.txn.catalog.edge_types.values()}
+        return JoinRelations(self._checks, spark.session, spark.runner, edges, most=most)
 
-        Raises:
-            LoadRejected, KeyConflict: it may not.
-        """
-        run = self._run
-        tables = self._views.tables(txn, intake.results)
-        bad = SparkRejects(
-            storage=run.graph.storage,
-            intake=intake,
-            plan=plan,
-            tables=tables,
-            most=run.options.rejects.max_rejects,
-        )
-        rules = self._rules(checks, txn)
-        found = bad.found(rules)
 
-        def write() -> str:
-            run.enter("rejects")
-            return self._reject_files.write(txn.operation_id, bad.written(found))
+@dataclass(frozen=True)
+class SparkBadRows:
+    """The rows of a load that has bad ones."""
 
-        RejectVerdict(
-            options=run.options.rejects,
-            findings=findings,
-            found=found,
-            read=bad.read,
-            emptied=self._emptied(txn, intake, found),
-            max_violations=run.settings.pipeline.max_violations,
-        ).require_allowed(None if run.is_rehearsal else write)
-        uri = None if run.is_rehearsal else write()
-        self.rejected = found.by_table
-        self.rejects = RejectReport(violations=found.by_code, uri=uri)
-        run.enter("intake")
-        places = bad.staged(found)
-        for ref, superseded in rules.superseded().items():
+    check: LoadCheck
+    rejects: SparkRejects
+    rules: RelationRules
+
+    @property
+    def read(self) -> int:
+        """Records, and lines that are none."""
+        return self.rejects.read
+
+    def found(self) -> Rejections:
+        """All that are to be rejected."""
+        return self.rejects.found(self.rules)
+
+    def written(self, found: Rejections) -> Iterator[Reject]:
+        """The rejected rows for their file, in the order of the input."""
+        return self.rejects.written(found)
+
+    def leave_out(self, found: Rejections) -> None:
+        """Stage the parts again that have such rows, without them and without superseded ones."""
+        places = self.rejects.staged(found)
+        for ref, superseded in self.rules.superseded().items():
             places[ref] = [*places.get(ref, ()), *superseded]
-        intake.reject(plan, tables, places)
-
-    def _rules(self, checks: LoadChecks | DriverChecks, txn: WriteTxn) -> RelationRules:
-        most = self._run.options.rejects.max_rejects
-        if isinstance(checks, DriverChecks):
-            return checks.rules(most)
-        if self._run.session is None:
-            raise InternalError("joins need Spark and there is none; please report this")
-        edges = {ref_of(each): each for each in txn.catalog.edge_types.values()}
-        return JoinRelations(checks, self._run.session, self._run.runner, edges, most=most)
-
-    def _emptied(self, txn: WriteTxn, intake: InputIntake, found: Rejections) -> list[str]:
-        """Tables with rows that an overwrite would leave without any."""
-        if self._run.options.mode is not LoadMode.OVERWRITE:
-            return []
-        return sorted(
-            key_of(txn.tables.types[ref])
-            for ref, count in found.by_table.items()
-            if count == intake.rows_read(ref) and txn.line.pins[ref].row_count
-        )
+        self.check.reject(places)

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from omnigraph.errors import InternalError, ReadSetChanged
 from omnigraph.failpoints import maybe_fail
+from omnigraph.graph.jobs.stage_teller import Amount
 from omnigraph.pipeline.intake.driver import InputIntake
 from omnigraph.pipeline.intake.row_stager import IntakePlan
 from omnigraph.pipeline.load.resume import KeptIntake, keep_intake, kept_intake, state_of
-from omnigraph.pipeline.spark.stage_teller import Amount
 from omnigraph.pipeline.spark.task_storage import TaskTable
 from omnigraph.pipeline.staging.vector_cache import PAID_FOLDER
 
@@ -19,11 +19,12 @@ if TYPE_CHECKING:
 
     from omnigraph.graph.blobs.addresses import ExternalBlobs
     from omnigraph.graph.commit.txn import WriteTxn
+    from omnigraph.graph.load.request import LoadRequest
     from omnigraph.graph.manifest.rows import TableRef
     from omnigraph.lang.catalog import Catalog
     from omnigraph.pipeline.intake.inputs import JobInput
-    from omnigraph.pipeline.load.load_run import LoadRun
     from omnigraph.pipeline.sources.sources import LoadSource
+    from omnigraph.pipeline.spark.job import JobContext
     from omnigraph.storage.handles import TableHandle
 
 
@@ -32,16 +33,17 @@ class LoadInput:
 
     def __init__(
         self,
-        run: LoadRun,
+        job: JobContext,
         sources: Sequence[LoadSource],
+        request: LoadRequest,
         *,
         external: ExternalBlobs,
-        resumes: bool,
     ) -> None:
-        self._run = run
+        self._job = job
         self._sources = sources
+        self._request = request
         self._external = external
-        self._resumes = resumes
+        self._resumes = request.resume is not None
         self._inputs: list[JobInput] = []
         self._intake: InputIntake | None = None
         self._bases: Mapping[TableRef, TableHandle] = {}
@@ -53,7 +55,7 @@ class LoadInput:
     @property
     def digest(self) -> str:
         """What tells this input, and what is made of it, from another."""
-        found = hashlib.sha256(self._run.options.digested.encode())
+        found = hashlib.sha256(self._request.digested.encode())
         for source in self._sources:
             found.update(f"{source.definition}\n".encode())
         for each in self._inputs:
@@ -74,7 +76,7 @@ class LoadInput:
             path
             for ref, pieces in written
             if ref in self._bases
-            for path in self._run.graph.tables.piece_files(self._bases[ref], pieces)
+            for path in self._job.graph.tables.piece_files(self._bases[ref], pieces)
         ]
 
     def find(self, catalog: Catalog) -> None:
@@ -82,12 +84,10 @@ class LoadInput:
         self._planned_for = catalog.schema_hash
         self._is_taken = False
         self._inputs = [
-            each for source in self._sources for each in source.inputs(catalog, self._run.session)
+            each for source in self._sources for each in source.inputs(catalog, self._job.lane)
         ]
         self._intake = InputIntake(
-            session=self._run.session,
-            runner=self._run.runner,
-            times=self._run.times,
+            job=self._job,
             inputs=self._inputs,
             written=[] if self._intake is None else self._intake.written,
         )
@@ -103,10 +103,10 @@ class LoadInput:
             raise InternalError("a load took its input in before it was listed; please report this")
         plan = self._plan(txn, bases)
         if not self._is_taken:
-            self._run.work = Amount(size_bytes=self._intake.size_bytes)
-            self._run.enter("intake")
+            self._job.stages.work = Amount(size_bytes=self._intake.size_bytes)
+            self._job.stages.enter("intake")
             self._take(self._intake, plan, bases)
-            self._run.work = Amount(rows=self._intake.rows)
+            self._job.stages.work = Amount(rows=self._intake.rows)
             self._is_taken = True
             maybe_fail("spark_load.post_intake")
         return self._intake, plan
@@ -128,33 +128,32 @@ class LoadInput:
         self.find(catalog)
 
     def _plan(self, txn: WriteTxn, bases: Mapping[TableRef, TableHandle]) -> IntakePlan:
-        options, settings = self._run.options, self._run.settings.pipeline
+        request, settings = self._request, self._job.settings.pipeline
         return IntakePlan(
-            root=self._run.root,
-            operation_id=self._run.operation_id,
+            root=self._job.root,
+            operation_id=self._job.operation_id,
             authored_ms=txn.authored_at // 1_000,
             catalog=txn.catalog,
             tables={
                 ref: TaskTable(layout=base.layout, pin=base.pin) for ref, base in bases.items()
             },
             external=self._external,
-            embeds_nullable=options.embed,
-            is_rehearsal=self._run.is_rehearsal,
+            embeds_nullable=request.embed,
+            is_rehearsal=request.dry_run,
             block_bytes=settings.batch_bytes,
             sample=settings.max_violations,
             rows_per_file=settings.rows_per_file,
             paid_folder=self.paid_folder,
-            keeps_rejects=options.rejects.max_rejects if options.rejects.are_wanted else None,
+            keeps_rejects=request.rejects.max_rejects if request.rejects.are_wanted else None,
         )
 
     def _take(
         self, intake: InputIntake, plan: IntakePlan, bases: Mapping[TableRef, TableHandle]
     ) -> None:
         """Stage the input, or take what a load that was cut off has staged of it."""
-        run = self._run
-        storage, operation_id = run.graph.storage, run.operation_id
+        storage, operation_id = self._job.storage, self._job.operation_id
         is_known = all(each.marks is not None for each in self._inputs)
-        can_resume = is_known and not run.is_rehearsal
+        can_resume = is_known and not self._request.dry_run
         state = state_of(self.digest, plan.catalog.schema_hash, bases)
         if self._resumes and can_resume:
             kept = kept_intake(storage, operation_id, state)
@@ -169,6 +168,6 @@ class LoadInput:
             )
             self._resumes = False
         intake.run(plan)
-        if can_resume and run.settings.pipeline.resume:
+        if can_resume and self._job.settings.pipeline.resume:
             kept = KeptIntake(results=intake.results, begins=intake.begins)
             keep_intake(storage, operation_id, state, kept)

@@ -1,41 +1,28 @@
-"""A load on Spark, stage by stage: list, intake, check, resolve, commit, report.
+"""The lane of a load on Spark: list, intake, check, resolve.
 
-The commit protocol prepares it like any other write. What was taken in is kept over its attempts:
-when others were faster, only the checks and what follows run again.
+What was taken in is kept over its attempts: when others were faster, only the checks and what
+follows run again. Without executors the same tasks run in this process.
 """
 
 from __future__ import annotations
 
-from contextlib import ExitStack, contextmanager
-from dataclasses import replace
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
+from omnigraph.errors import InternalError
 from omnigraph.failpoints import maybe_fail
-from omnigraph.graph.commit.read_set import AllRows
-from omnigraph.graph.commit.txn import PreparedWrite, WriteRequest
 from omnigraph.graph.history.snapshot import open_snapshot
-from omnigraph.graph.jobs.pins import pin_for_job
-from omnigraph.graph.jobs.report import JobReport, LoadMode, TableReport
-from omnigraph.graph.jobs.stage_times import StageTimes
-from omnigraph.graph.load.load_branch import LoadBranch, load_branch, readable_branch
-from omnigraph.graph.load.load_stats import committed_tables, load_stats
-from omnigraph.graph.load.reject_files import RejectFiles
-from omnigraph.graph.manifest.publisher import require_head
-from omnigraph.graph.manifest.table_refs import key_of
-from omnigraph.ids import BranchName, new_operation_id
+from omnigraph.graph.jobs.report import LoadMode
+from omnigraph.graph.load.flow import LaneNames, LoadFlow
+from omnigraph.graph.load.load_branch import readable_branch
 from omnigraph.pipeline.checks.driver_checks import DRIVER_ROWS
 from omnigraph.pipeline.checks.staged_questions import StagedExistence, StagedRows
 from omnigraph.pipeline.load.check import LoadCheck
 from omnigraph.pipeline.load.input import LoadInput
 from omnigraph.pipeline.load.leftovers import LoadLeftovers
-from omnigraph.pipeline.load.load_run import LoadRun
-from omnigraph.pipeline.load.receipts import repeat_receipt
 from omnigraph.pipeline.load.small_files import small_files
 from omnigraph.pipeline.sources.sources import files_of
-from omnigraph.pipeline.spark.handshake import require_executors_of
-from omnigraph.pipeline.spark.stage_runner import StageRunner
 from omnigraph.pipeline.staging.detached_views import StagedViews
-from omnigraph.pipeline.staging.job_files import StagedFiles
 from omnigraph.pipeline.upsert.distributed import DistributedUpsert
 from omnigraph.pipeline.upsert.strategy import Upserts
 from omnigraph.storage.staged_fragments import PieceKind
@@ -45,243 +32,190 @@ if TYPE_CHECKING:
 
     from omnigraph.graph.blobs.addresses import ExternalBlobs
     from omnigraph.graph.commit.txn import WriteTxn
-    from omnigraph.graph.jobs.stage_progress import Progress
-    from omnigraph.graph.lifecycle.coordinator import GraphCoordinator
-    from omnigraph.graph.load.options import LoadOptions
+    from omnigraph.graph.history.commit_graph import Commit
+    from omnigraph.graph.jobs.report import JobReport
+    from omnigraph.graph.load.request import LoadRequest
     from omnigraph.graph.manifest.rows import CommitRow, TableRef
-    from omnigraph.pipeline.intake.driver import InputIntake
+    from omnigraph.graph.validation import Findings
+    from omnigraph.pipeline.load.check import SparkBadRows
     from omnigraph.pipeline.sources.sources import LoadSource
-    from omnigraph.pipeline.spark.session import PipelineSession
-    from omnigraph.settings import Settings
-    from omnigraph.storage.handles import StagedWrite, TableHandle
+    from omnigraph.pipeline.spark.job import JobContext
+    from omnigraph.settings import MergeStrategy
+    from omnigraph.storage.handles import StagedWrite
 
-ATTEMPTS: Final = 4
-"""The first preparation, and three more when others were faster."""
+_NAMES: Final = LaneNames(engine="spark", stage="resolve", rejects="rejects")
 
 
 class SparkLoad:
-    """One run of one load; without a session everything happens in this process."""
+    """The steps of one load."""
+
+    names = _NAMES
+    attempts = 4
+    """The first preparation, and three more when others were faster."""
 
     def __init__(
         self,
-        graph: GraphCoordinator,
-        session: PipelineSession | None,
-        settings: Settings,
+        job: JobContext,
         sources: Sequence[LoadSource],
-        options: LoadOptions,
+        request: LoadRequest,
         *,
         external: ExternalBlobs,
         stats: Mapping[str, object] | None = None,
         digest: str | None = None,
-        progress: Progress | None = None,
         started: Callable[[str], None] | None = None,
-        operation_id: str | None = None,
-        resume: str | None = None,
-        shared_filesystem: bool = False,
         driver_rows: int = DRIVER_ROWS,
     ) -> None:
-        if session is not None:
-            session.require_access(graph.storage.location, shared_filesystem=shared_filesystem)
+        if job.lane.spark is not None:
             paths = [file.uri for file in files_of(sources)]
-            session.require_files(paths, shared_filesystem=shared_filesystem)
-        job_id = resume or operation_id or new_operation_id(graph.ids)
-        self._run = LoadRun(
-            graph=graph,
-            session=session,
-            settings=settings,
-            options=options,
-            operation_id=job_id,
-            runner=StageRunner(session, progress),
-            times=StageTimes(graph.clock),
-        )
-        self._stats = stats or {}
+            job.lane.spark.session.require_files(paths, shared_filesystem=job.shared_filesystem)
+        self._job = job
+        self._request = request
+        self.stats: Mapping[str, object] = stats or {}
         self._given_digest = digest
         self._started = started
-        self._took_over = resume is not None
-        self._pin = pin_for_job(
-            graph, settings.storage, operation_id=job_id, kind="load", owner=options.actor_id
-        )
-        self._views = StagedViews(graph.storage)
+        self._driver_rows = driver_rows
+        self._views = StagedViews(job.storage)
         self._upserts = Upserts(
-            store=graph.tables, settings=settings.pipeline, distributed=_distributed(self._run)
+            store=job.graph.tables,
+            settings=job.settings.pipeline,
+            distributed=_distributed(job),
         )
-        self._reject_files = RejectFiles(options.rejects, graph.storage.location)
-        self._input = LoadInput(self._run, sources, external=external, resumes=self._took_over)
-        self._check = LoadCheck(self._run, self._views, self._reject_files, driver_rows=driver_rows)
-        self._staged = StagedFiles()
-        self._leftovers = LoadLeftovers(
-            self._run,
-            self._input,
-            self._views,
-            self._upserts,
-            self._staged,
-            took_over=self._took_over,
-        )
-        self._reports: list[TableReport] = []
+        self._input = LoadInput(job, sources, request, external=external)
+        self._leftovers = LoadLeftovers(job, request, self._input, self._views, self._upserts)
+        self._attempt: LoadCheck | None = None
         self._small_files: list[str] = []
-        self._operations: set[str] = set()
-        self._is_handed_over = False
-        self._is_done = False
-        self._prepared_for: str | None = None
 
     def report(self) -> JobReport:
         """Run it and tell what it did."""
-        graph, options = self._run.graph, self._run.options
-        with self._opened() as leaving:
-            done = self._leftovers.take_over() if self._took_over else None
-            if done is not None:
-                self._is_done = True
-                return repeat_receipt(done, None, options)
-            if self._started is not None:
-                self._started(self._run.operation_id)
-            maybe_fail("spark_load.post_open")
-            self._list()
-            maybe_fail("spark_load.post_list")
-            branch = leaving.enter_context(
-                load_branch(graph, options.branch, options.from_, actor_id=options.actor_id)
-            )
-            try:
-                row = graph.protocol.run(self._write_request(options.branch), self._prepare)
-            except BaseException:
-                # Once they are handed over, a recovery may still commit them.
-                if not self._is_handed_over:
-                    self._leftovers.remove_files()
-                raise
-            self._remove_leftovers(row)
-            self._is_done = row is not None
-            small = self._small_files if row and row.operation_id == self._prepared_for else ()
-            warnings = (*self._input.warnings, *self._reject_files.finish(row), *small)
-            self._run.enter(None)
-        report = options.report(
-            "spark",
-            branch,
-            self._untaken() if row is None else committed_tables(row.stats),
-            self._run.times.reports(),
-            row,
-            rejects=self._check.rejects,
-            merge_strategy=self._upserts.strategy,
-            # The first receipt of the same key came back.
-            already_loaded=row is not None and row.operation_id not in self._operations,
-        )
-        return replace(report, warnings=(*report.warnings, *warnings))
+        most = self._job.settings.pipeline.max_violations
+        return LoadFlow(
+            self._job.graph, self._request, self, self._job.stages, max_violations=most
+        ).run()
 
-    def rehearse(self) -> JobReport:
-        """Check everything and tell what a run would do; nothing stays."""
-        graph, options = self._run.graph, self._run.options
-        self._run.is_rehearsal = True
-        with self._opened() as leaving:
-            self._list()
-            leaving.callback(self._leftovers.remove_files)
-            branch = readable_branch(graph, options.branch, options.from_)
-            txn = graph.protocol.capture(
-                self._write_request(BranchName(branch)), graph.clock.now_us()
-            )
-            require_head(options.if_commit, txn.line)
-            intake = self._checked(txn, {ref: txn.readable(ref) for ref in txn.tables.types})
-            tables = sorted(
-                (self._foreseen(txn, ref, intake) for ref in self._views.views),
-                key=lambda each: each.order,
-            )
-            self._run.enter(None)
-        return options.report(
-            "spark",
-            LoadBranch(name=options.branch, base=options.from_),
-            tables,
-            self._run.times.reports(),
-            merge_strategy=self._upserts.strategy,
-            dry_run=True,
-            rejects=self._check.rejects,
-        )
+    @property
+    def job(self) -> str:
+        """A load that goes on elsewhere and the one that was thought dead cannot both commit."""
+        return self._job.operation_id
+
+    @property
+    def merge_strategy(self) -> MergeStrategy:
+        """Where the keys of a merge were compared."""
+        return self._upserts.strategy
+
+    @property
+    def refs(self) -> Sequence[TableRef]:
+        """The tables that the input has rows for."""
+        return list(self._views.views)
 
     @contextmanager
-    def _opened(self) -> Iterator[ExitStack]:
-        """The pin and the session of a run, and what must go when it ends."""
-        with ExitStack() as leaving:
-            leaving.push(self._leave)
-            leaving.enter_context(self._pin)
-            if self._run.session is not None:
-                leaving.enter_context(self._run.session.configured())
-            yield leaving
+    def opened(self) -> Iterator[None]:
+        """The pin and the session of a run; what it leaves behind goes when it ends."""
+        with self._leftovers.cleared(), self._job.running():
+            try:
+                yield
+            finally:
+                if self._request.dry_run:
+                    self._leftovers.remove_files()
 
-    def _leave(
-        self, _kind: type[BaseException] | None, error: BaseException | None, _trace: object
-    ) -> None:
-        self._leftovers.clear(is_done=self._is_done, is_open=self._is_handed_over)
-        if error is not None and self._leftovers.removed:
-            counted = f"{self._leftovers.removed:,} staged files of {self._run.operation_id}"
-            error.add_note(f"{counted} were removed")
-
-    def _untaken(self) -> list[TableReport]:
-        """What is told of a load that committed nothing: the rows that it rejected."""
-        if not self._check.rejects.violations:
-            return []
-        return sorted(self._reports, key=lambda each: each.order)
-
-    def _list(self) -> None:
+    def begin(self) -> Commit | None:
         """Find the inputs, before anything is made for them."""
-        graph, options = self._run.graph, self._run.options
-        self._run.enter("list")
-        branch = readable_branch(graph, options.branch, options.from_)
-        self._input.find(open_snapshot(graph, None, branch).catalog)
-        if self._run.session is not None:
-            require_executors_of(self._run.root, self._run.session, self._run.runner)
+        job, request = self._job, self._request
+        if not request.dry_run:
+            done = self._leftovers.take_over() if request.resume is not None else None
+            if done is not None:
+                return done
+            if self._started is not None:
+                self._started(job.operation_id)
+            maybe_fail("spark_load.post_open")
+        job.stages.enter("list")
+        branch = readable_branch(job.graph, request.branch, request.from_)
+        self._input.find(open_snapshot(job.graph, None, branch).catalog)
+        job.require_executors()
+        maybe_fail("spark_load.post_list")
+        return None
 
-    def _write_request(self, branch: BranchName) -> WriteRequest:
-        def digest() -> str:
-            return self._given_digest or self._input.digest
+    def digest(self) -> str:
+        """What tells this input, and what is made of it, from another."""
+        return self._given_digest or self._input.digest
 
-        request = self._run.options.write_request(branch, digest, ATTEMPTS)
-        # A load that goes on elsewhere and the one that was thought dead cannot both commit.
-        return replace(request, job=self._run.operation_id)
-
-    def _prepare(self, txn: WriteTxn) -> PreparedWrite:
-        mode = self._run.options.mode
-        self._is_handed_over = False
-        self._staged.start_over()
-        self._operations.add(txn.operation_id)
-        intake = self._checked(txn, {ref: txn.writable(ref) for ref in txn.tables.types})
-        self._run.enter("resolve")
-        staged: list[StagedWrite] = []
-        reports: list[TableReport] = []
-        for ref in self._views.views:
-            write = self._stage(txn, ref) if self._check.is_written(ref) else None
-            report = self._resolved(txn, ref, intake, write)
-            report.require_balance()
-            staged += [] if write is None else [self._staged.follow(write)]
-            reports.append(report)
-        self._reports = reports
-        rows_per_file = self._run.settings.pipeline.rows_per_file
-        tables = self._run.graph.tables
-        self._small_files = list(small_files(tables, staged, rows_per_file=rows_per_file))
-        maybe_fail("spark_load.post_resolve")
-        self._run.enter("commit")
-        self._prepared_for = txn.operation_id
-        return PreparedWrite(
-            staged=tuple(staged),
-            handing_over=self._hand_over,
-            is_strict=mode is LoadMode.OVERWRITE,
-            stats={
-                "load": {"job": self._run.operation_id}
-                | load_stats(mode, reports, self._check.rejects),
-                **self._stats,
-            },
+    def take(self, txn: WriteTxn) -> None:
+        """Have everything staged, on the versions that the attempt starts from."""
+        self._leftovers.start_over()
+        open_table = txn.readable if self._request.dry_run else txn.writable
+        bases = {ref: open_table(ref) for ref in txn.tables.types}
+        self._job.pin.hold(bases.values())
+        intake, plan = self._input.taken(txn, bases)
+        self._attempt = LoadCheck(
+            job=self._job,
+            request=self._request,
+            views=self._views,
+            txn=txn,
+            bases=bases,
+            intake=intake,
+            plan=plan,
+            driver_rows=self._driver_rows,
         )
 
-    def _hand_over(self) -> None:
-        self._is_handed_over = True
+    def findings(self, txn: WriteTxn, *, limit: int) -> Findings:  # noqa: ARG002 - it is kept
+        """Everything that is wrong with the rows."""
+        return self._check.findings(limit=limit)
 
-    def _checked(self, txn: WriteTxn, bases: Mapping[TableRef, TableHandle]) -> InputIntake:
-        """Everything taken in and found valid, readable through the views."""
-        self._pin.hold(bases.values())
-        intake, plan = self._input.taken(txn, bases)
-        self._check.check(txn, bases, intake, plan)
-        return intake
+    def bad_rows(self, txn: WriteTxn) -> SparkBadRows:  # noqa: ARG002
+        """The rows as a verdict needs them."""
+        return self._check.bad_rows()
+
+    def accept(self, txn: WriteTxn) -> None:  # noqa: ARG002
+        """Leave out what later rows of the input replace."""
+        self._check.leave_out_superseded()
+        maybe_fail("spark_load.post_check")
+
+    def rows_read(self, ref: TableRef) -> int:
+        """How many rows the input has for a table."""
+        return self._check.intake.rows_read(ref)
+
+    def rows_left(self, ref: TableRef) -> int:
+        """How many of them are neither rejected nor superseded."""
+        return self._check.intake.rows_staged(ref)
+
+    def count_existing(self, txn: WriteTxn, ref: TableRef) -> int:  # noqa: ARG002
+        """How many of those left would replace a committed row."""
+        self._upserts.choose(self._views.views[ref])
+        return self._views.count_existing(ref)
+
+    def stage(self, txn: WriteTxn, refs: Sequence[TableRef]) -> Mapping[TableRef, StagedWrite]:
+        """The rows of these tables as files that a commit can take."""
+        follow = self._leftovers.staged.follow
+        staged = {ref: follow(self._stage(txn, ref)) for ref in refs}
+        rows_per_file = self._job.settings.pipeline.rows_per_file
+        self._small_files = list(
+            small_files(self._job.graph.tables, staged.values(), rows_per_file=rows_per_file)
+        )
+        maybe_fail("spark_load.post_resolve")
+        return staged
+
+    def hand_over(self) -> None:
+        """From now on a recovery may commit what was staged."""
+        self._leftovers.hand_over()
+
+    def abandon(self) -> None:
+        """Remove what nobody can commit any more."""
+        self._leftovers.abandon()
+
+    def settle(self, row: CommitRow | None, *, is_own: bool) -> Sequence[str]:
+        """Remove what the commit did not take; warnings of the input and of small files."""
+        self._leftovers.settle(is_committed=row is not None, is_own=is_own)
+        return (*self._input.warnings, *(self._small_files if is_own else ()))
+
+    @property
+    def _check(self) -> LoadCheck:
+        if self._attempt is None:
+            raise InternalError("a load is checked before it is taken in; please report this")
+        return self._attempt
 
     def _stage(self, txn: WriteTxn, ref: TableRef) -> StagedWrite:
-        view, store = self._views.views[ref], self._run.graph.tables
-        mode = self._run.options.mode
+        view, store = self._views.views[ref], self._job.graph.tables
+        mode = self._request.mode
         if mode is LoadMode.OVERWRITE:
-            txn.read_set.ask(ref, AllRows())
             return store.stage_pieces(view.base, PieceKind.OVERWRITE, view.pieces, txn.stamp)
         if mode is LoadMode.APPEND or txn.line.pins[ref].row_count == 0:
             if mode is LoadMode.MERGE:
@@ -290,75 +224,13 @@ class SparkLoad:
             return store.stage_pieces(view.base, PieceKind.APPEND, view.pieces, txn.stamp)
         return self._upserts.stage(view, txn.stamp)
 
-    def _resolved(
-        self, txn: WriteTxn, ref: TableRef, intake: InputIntake, staged: StagedWrite | None
-    ) -> TableReport:
-        """What a run does to a table."""
-        return self._table_report(
-            txn,
-            ref,
-            intake,
-            added=0 if staged is None else staged.rows_added,
-            changed=0 if staged is None else staged.rows_changed,
-            removed=0 if staged is None else staged.rows_removed,
-        )
 
-    def _foreseen(self, txn: WriteTxn, ref: TableRef, intake: InputIntake) -> TableReport:
-        """What a run would do to a table."""
-        view, mode = self._views.views[ref], self._run.options.mode
-        rows = sum(each.num_rows for each in view.pieces.added)
-        changed = removed = 0
-        if mode is LoadMode.OVERWRITE and self._check.is_written(ref):
-            removed = txn.line.pins[ref].row_count
-        elif mode is LoadMode.MERGE and txn.line.pins[ref].row_count:
-            changed = self._views.count_existing(ref)
-            self._upserts.choose(view)
-        return self._table_report(
-            txn, ref, intake, added=rows - changed, changed=changed, removed=removed
-        )
-
-    def _table_report(
-        self,
-        txn: WriteTxn,
-        ref: TableRef,
-        intake: InputIntake,
-        *,
-        added: int,
-        changed: int,
-        removed: int,
-    ) -> TableReport:
-        read, rejected = intake.rows_read(ref), self._check.rejected.get(ref, 0)
-        return TableReport(
-            table=key_of(txn.tables.types[ref]),
-            read=read,
-            added=added,
-            changed=changed,
-            removed=removed,
-            rejected=rejected,
-            superseded=read - rejected - intake.rows_staged(ref),
-        )
-
-    def _remove_leftovers(self, row: CommitRow | None) -> None:
-        """Delete what tasks wrote and the commit did not take: rows that were merged, and the like.
-
-        Of a commit that somebody else made, or an earlier attempt, it is not known what it took: a
-        load that went on elsewhere takes the files of the one that was thought dead.
-        """
-        if row is None:
-            self._leftovers.remove_files()
-            return
-        if row.operation_id == self._prepared_for:
-            self._leftovers.remove_files(is_committed=True)
-        self._leftovers.forget_paid()
-
-
-def _distributed(run: LoadRun) -> DistributedUpsert | None:
-    if run.session is None:
+def _distributed(job: JobContext) -> DistributedUpsert | None:
+    if job.lane.spark is None:
         return None
     return DistributedUpsert(
-        session=run.session,
-        runner=run.runner,
-        times=run.times,
-        storage=run.graph.storage,
-        operation_id=run.operation_id,
+        lane=job.lane.spark,
+        times=job.stages.times,
+        storage=job.storage,
+        operation_id=job.operation_id,
     )

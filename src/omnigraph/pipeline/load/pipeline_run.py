@@ -20,14 +20,13 @@ from omnigraph.errors import (
 )
 from omnigraph.graph.history.pipeline_history import read_history
 from omnigraph.graph.history.snapshot import open_snapshot
-from omnigraph.graph.load.options import LoadOptions
-from omnigraph.graph.load.reject_options import parse_reject_options
-from omnigraph.ids import BranchName, new_operation_id
+from omnigraph.graph.load.receipts import repeat_receipt
+from omnigraph.graph.load.request import parse_load_request
+from omnigraph.ids import new_operation_id
 from omnigraph.lang.suggest import did_you_mean
 from omnigraph.pipeline.files.source_errors import changes_told, source_errors
 from omnigraph.pipeline.intake.inputs import marks_of
 from omnigraph.pipeline.load.job import SparkLoad
-from omnigraph.pipeline.load.receipts import repeat_receipt
 from omnigraph.pipeline.sources.cursors import (
     CursorRange,
     find_range,
@@ -44,7 +43,7 @@ from omnigraph.pipeline.sources.request import (
     source_of,
 )
 from omnigraph.pipeline.sources.sources import FrameSource, LineFiles
-from omnigraph.pipeline.spark.stage_runner import StageRunner
+from omnigraph.pipeline.spark.lanes import require_spark
 from omnigraph.pipeline.spec.column_map import TargetSpec, mistakes_told, require_target
 from omnigraph.pipeline.spec.pipeline_spec import EdgeMapping, SourceFormat, text_digest
 from omnigraph.storage.input_files import InputFiles
@@ -58,10 +57,11 @@ if TYPE_CHECKING:
     from omnigraph.graph.history.commit_graph import Commit
     from omnigraph.graph.history.pipeline_history import PipelineHistory
     from omnigraph.graph.jobs.report import JobReport
-    from omnigraph.graph.jobs.stage_progress import Progress
     from omnigraph.graph.lifecycle.coordinator import GraphCoordinator
+    from omnigraph.graph.load.request import LoadRequest
     from omnigraph.lang.catalog import Catalog
     from omnigraph.pipeline.sources.sources import LoadSource
+    from omnigraph.pipeline.spark.job import JobContext
     from omnigraph.pipeline.spark.session import PipelineSession
     from omnigraph.pipeline.spec.pipeline_spec import Cursor, NodeMapping, PipelineSpec, SourceSpec
     from omnigraph.settings import Settings
@@ -121,27 +121,23 @@ class PipelineRun:
     def __init__(
         self,
         graph: GraphCoordinator,
-        session: Callable[[], PipelineSession],
         settings: Settings,
+        open_job: Callable[[], JobContext],
         spec: PipelineSpec,
         options: RunOptions,
         *,
         external: ExternalBlobs,
         actor_id: str | None = None,
-        progress: Progress | None = None,
         started: Callable[[str], None] | None = None,
-        shared_filesystem: bool = False,
     ) -> None:
         self._graph = graph
-        self._open_session = session
+        self._open_job = open_job
         self._settings = settings
         self._spec = spec
         self._options = options
         self._external = external
         self._actor_id = actor_id
-        self._progress = progress
         self._started = started
-        self._shared_filesystem = shared_filesystem
 
     def report(self) -> JobReport:
         """Run it.
@@ -168,7 +164,7 @@ class PipelineRun:
         line = self._graph.lines.read(self._graph.branch_id(self._spec.branch))
         history = read_history(line, self._spec.name)
         catalog = open_snapshot(self._graph, None, self._spec.branch).catalog
-        self._foresee(catalog, names)
+        self._require_targets(catalog, names)
         planned = self._planned([self._spec.sources[name] for name in names], history, catalog)
         job_key = self._job_key(planned)
         kept = history.sources | {
@@ -180,7 +176,7 @@ class PipelineRun:
         done = None if job_key is None else history.by_job_key.get(job_key)
         warnings = tuple(text for each in planned for text in each.warnings)
         if done is not None and not self._options.force:
-            return self._told_again(done, job_key, cursors, warnings)
+            return self._repeat_receipt(done, job_key, cursors, warnings)
         stats = {
             "name": self._spec.name,
             "job_key": job_key,
@@ -205,28 +201,20 @@ class PipelineRun:
         history: PipelineHistory,
     ) -> JobReport:
         job_key = stats["job_key"]
-        job = SparkLoad(
-            self._graph,
-            self._open_session(),
-            self._settings,
+        load = SparkLoad(
+            self._open_job(),
             [each.source for each in planned],
-            replace(
-                self._load_options(),
-                idempotency_key=self._turn(history),
-            ),
+            replace(self._request(), idempotency_key=self._turn(history)),
             external=self._external,
             stats={"pipeline": stats},
             # Without a job key, or by force, no other run is the same as this one.
             digest=new_operation_id(self._graph.ids)
             if job_key is None or self._options.force
             else job_key,
-            progress=self._progress,
             started=self._started,
-            resume=self._options.resume,
-            shared_filesystem=self._shared_filesystem,
         )
         try:
-            return job.rehearse() if self._options.dry_run else job.report()
+            return load.report()
         finally:
             for each in planned:
                 if isinstance(each.source, FrameSource):
@@ -257,23 +245,23 @@ class PipelineRun:
         how = [spec.mode.value, spec.embed, spec.mapping_hash(planned.spec.name)]
         return _digest([*how, *(planned.marks or ())])
 
-    def _load_options(self) -> LoadOptions:
+    def _request(self) -> LoadRequest:
         bad = self._spec.on_error
-        return LoadOptions(
+        return parse_load_request(
+            self._settings,
+            self._actor_id,
             mode=self._spec.mode,
-            branch=BranchName(self._spec.branch),
-            actor_id=self._actor_id,
+            branch=self._spec.branch,
+            on_error=bad.action,
+            rejects=bad.rejects,
+            max_rejects=bad.max_rejects,
+            max_reject_ratio=bad.max_reject_ratio,
             embed=self._spec.embed,
-            rejects=parse_reject_options(
-                self._settings,
-                on_error=bad.action,
-                rejects=bad.rejects,
-                max_rejects=bad.max_rejects,
-                max_reject_ratio=bad.max_reject_ratio,
-            ),
+            dry_run=self._options.dry_run,
+            resume=self._options.resume,
         )
 
-    def _foresee(self, catalog: Catalog, names: Sequence[str]) -> None:
+    def _require_targets(self, catalog: Catalog, names: Sequence[str]) -> None:
         """Refuse what the schema does not have, before Spark is started."""
         for name in names:
             for target in self._targets(name):
@@ -365,18 +353,17 @@ class PipelineRun:
         self, spec: SourceSpec, cursor: Cursor, files: Sequence[InputFile], history: PipelineHistory
     ) -> tuple[CursorRange, Mapping[str, Any] | None]:
         """What is new in a source, and what the commit keeps; `None` leaves what was kept."""
-        secrets, session = secrets_of(spec), self._open_session()
-        runner = StageRunner(session, self._progress)
-        with session.configured():
+        secrets, spark = secrets_of(spec), require_spark(self._open_job().lane)
+        with spark.configured():
             with source_errors(spec.name, secrets):
-                frame = read_frame(session, spec, files)
+                frame = read_frame(spark.session, spec, files)
                 columns = frame.dtypes
-            if has_nothing_to_read(frame, spec, runner, secrets):
+            if has_nothing_to_read(frame, spec, spark.runner, secrets):
                 kept = history.cursors.get(spec.name, {}).get("value")
                 return CursorRange(after=kept, until=None, has_types=False), None
             mapping = self._mapping(spec.name, columns)
             last = self._last(spec, mapping, history)
-            found = find_range(frame, cursor, last, runner, source=spec.name, secrets=secrets)
+            found = find_range(frame, cursor, last, spark.runner, source=spec.name, secrets=secrets)
         reached = last if found.until is None else found.until
         return found, None if reached is None else {"value": reached, "mapping": mapping}
 
@@ -418,14 +405,14 @@ class PipelineRun:
         """The key that only one run after the same state can have."""
         return f"pipeline:{self._spec.name}:after:{history.last_id}"
 
-    def _told_again(
+    def _repeat_receipt(
         self,
         done: Commit,
         job_key: str | None,
         cursors: Mapping[str, Any],
         warnings: tuple[str, ...],
     ) -> JobReport:
-        report = repeat_receipt(done, job_key, self._load_options())
+        report = repeat_receipt(done, job_key, self._request())
         return replace(
             report,
             dry_run=self._options.dry_run,

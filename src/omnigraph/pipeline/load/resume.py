@@ -8,7 +8,6 @@ are what they were. A part that had bad rows is not kept: the load would be refu
 from __future__ import annotations
 
 import json
-import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -30,7 +29,6 @@ if TYPE_CHECKING:
     from omnigraph.storage.handles import TableHandle
 
 _FORMAT: Final = 2
-_ULID: Final = re.compile("[0-9A-HJKMNP-TV-Z]{26}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,25 +48,6 @@ class KeptIntake:
 
     results: Sequence[IntakeResult]
     begins: Sequence[Where]
-
-
-def checked_operation(operation_id: str | None, *, dry_run: bool = False) -> str | None:
-    """The operation to go on with.
-
-    Raises:
-        InvalidArgument: no operation is named so, or nothing is to be written.
-    """
-    if operation_id is not None and dry_run:
-        raise InvalidArgument(
-            "a dry run leaves nothing and goes on with nothing; leave `resume` or `dry_run` out",
-            argument="resume",
-        )
-    if operation_id is not None and not _ULID.fullmatch(operation_id):
-        raise InvalidArgument(
-            f"{operation_id!r} is no operation of a load; give the one that it told when it began",
-            argument="resume",
-        )
-    return operation_id
 
 
 def take_over(graph: GraphCoordinator, operation_id: str) -> str:

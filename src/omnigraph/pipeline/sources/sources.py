@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, Protocol
 
-from omnigraph.errors import InternalError, SourceError
+from omnigraph.errors import SourceError
 from omnigraph.graph.type_names import find_type
 from omnigraph.pipeline.files.row_origin import ORIGIN, with_origin
 from omnigraph.pipeline.files.source_errors import changes_told, described, source_errors
@@ -19,6 +19,7 @@ from omnigraph.pipeline.files.splits import cut
 from omnigraph.pipeline.intake.inputs import FrameInput, LineInput, ParquetInput, RowGroup, marks_of
 from omnigraph.pipeline.sources.frames import frame_types, project
 from omnigraph.pipeline.spark.errors import is_session_lost
+from omnigraph.pipeline.spark.lanes import require_spark
 from omnigraph.pipeline.spec.column_map import mistakes_told, plan_mapping, require_types
 from omnigraph.pipeline.spec.pipeline_spec import ALL_COLUMNS, WHERE, Column, Expression, KeyParts
 
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from omnigraph.pipeline.files.column_shapes import FileShapes
     from omnigraph.pipeline.intake.inputs import JobInput
     from omnigraph.pipeline.sources.text_checks import TextCheck
+    from omnigraph.pipeline.spark.lanes import TaskLane
     from omnigraph.pipeline.spark.session import PipelineSession
     from omnigraph.pipeline.spec.column_map import RowMapping, TargetSpec
     from omnigraph.storage.input_files import InputFile
@@ -47,7 +49,7 @@ class LoadSource(Protocol):
         """What is read how, and what becomes of it; without secrets."""
         ...
 
-    def inputs(self, catalog: Catalog, session: PipelineSession | None) -> Sequence[JobInput]:
+    def inputs(self, catalog: Catalog, lane: TaskLane) -> Sequence[JobInput]:
         """What the job reads, for rows that fit this catalog.
 
         Raises:
@@ -71,7 +73,7 @@ class LineFiles:
     def inputs(
         self,
         catalog: Catalog,  # noqa: ARG002 - as every source is asked
-        session: PipelineSession | None,  # noqa: ARG002
+        lane: TaskLane,  # noqa: ARG002
     ) -> Sequence[JobInput]:
         """One input of byte ranges."""
         return [LineInput(files=self.files, splits=cut(self.files, self.split_bytes))]
@@ -109,10 +111,9 @@ class FrameSource:
         """The reader and the targets."""
         return f"{self.read_as} {list(self.targets)!r}"
 
-    def inputs(self, catalog: Catalog, session: PipelineSession | None) -> Sequence[JobInput]:
+    def inputs(self, catalog: Catalog, lane: TaskLane) -> Sequence[JobInput]:
         """One input for each type."""
-        if session is None:
-            raise InternalError("a frame needs Spark and there is none; please report this")
+        session = require_spark(lane).session
         if self.is_empty:
             for target in self.targets:
                 with mistakes_told(self.name, target):
@@ -235,14 +236,14 @@ class ParquetFiles:
         """As for the frame that Spark would read."""
         return self.through_spark.definition
 
-    def inputs(self, catalog: Catalog, session: PipelineSession | None) -> Sequence[JobInput]:
+    def inputs(self, catalog: Catalog, lane: TaskLane) -> Sequence[JobInput]:
         """Row groups, or a frame where expressions are to be computed."""
         shapes = self.shapes.found
         first = shapes[0]
         with mistakes_told(self.through_spark.name, self.target):
             mapping = plan_mapping(catalog, self.target, first.schema.names)
         if not mapping.is_plain or any("." in name for name in first.schema.names):
-            return self.through_spark.inputs(catalog, session)
+            return self.through_spark.inputs(catalog, lane)
         groups: list[RowGroup] = []
         for shape in shapes:
             with mistakes_told(self.through_spark.name, self.target), _told_of(shape.file):

@@ -5,17 +5,20 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from omnigraph.pipeline.spark.stage_teller import NOTHING_KNOWN, StageTeller
-from omnigraph.pipeline.spark.tasks import run_here, run_tasks
+from omnigraph.errors import InternalError
+from omnigraph.graph.jobs.stage_teller import NOTHING_KNOWN, StageTeller
+from omnigraph.pipeline.spark.tasks import frame_of_tasks, run_here, run_partitions, run_tasks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
+    from contextlib import AbstractContextManager
 
     import pyarrow as pa
+    from pyspark.sql import DataFrame
 
+    from omnigraph.graph.jobs.stage_teller import Amount
     from omnigraph.pipeline.spark.session import PipelineSession
     from omnigraph.pipeline.spark.stage_runner import StageRunner
-    from omnigraph.pipeline.spark.stage_teller import Amount
     from omnigraph.pipeline.spark.tasks import TaskResult
 
 _Task = TypeVar("_Task")
@@ -34,6 +37,11 @@ class TaskLane(Protocol):
         """Tells how far the tasks are."""
         ...
 
+    @property
+    def spark(self) -> SparkLane | None:
+        """This lane, for who needs executors; `None` if it has none."""
+        ...
+
     def run(
         self,
         stage: str,
@@ -49,6 +57,17 @@ class TaskLane(Protocol):
             OmnigraphError: a task raised it; on Spark as `run_tasks` says.
         """
         ...
+
+
+def require_spark(lane: TaskLane) -> SparkLane:
+    """The lane of what only Spark can do.
+
+    Raises:
+        InternalError: there is no Spark.
+    """
+    if lane.spark is None:
+        raise InternalError("a frame needs Spark and there is none; please report this")
+    return lane.spark
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,6 +92,15 @@ class SparkLane:
         """The one of the runner."""
         return self.runner.teller
 
+    @property
+    def spark(self) -> SparkLane:
+        """Itself."""
+        return self
+
+    def configured(self) -> AbstractContextManager[object]:
+        """Have Spark set for our jobs, for the block."""
+        return self.session.configured()
+
     def run(
         self,
         stage: str,
@@ -87,6 +115,25 @@ class SparkLane:
             self.session, stage, tasks, function, schema, runner=self.runner, work=work
         )
 
+    def run_partitions(
+        self,
+        stage: str,
+        frame: DataFrame,
+        function: Callable[[int, Iterable[pa.RecordBatch]], Iterable[pa.RecordBatch]],
+        schema: pa.Schema,
+    ) -> list[TaskResult]:
+        """What the function gave for each partition of a frame, which is run once."""
+        return run_partitions(self.session, stage, frame, function, schema, runner=self.runner)
+
+    def frame(
+        self,
+        tasks: Sequence[_Task],
+        function: Callable[[_Task], Iterable[pa.RecordBatch]],
+        schema: pa.Schema,
+    ) -> DataFrame:
+        """The rows that the function gives for each task, as a lazy frame."""
+        return frame_of_tasks(self.session, tasks, function, schema)
+
 
 @dataclass(frozen=True, kw_only=True)
 class LocalLane:
@@ -98,6 +145,11 @@ class LocalLane:
     def slots(self) -> int:
         """One."""
         return 1
+
+    @property
+    def spark(self) -> None:
+        """There are no executors."""
+        return
 
     def run(
         self,

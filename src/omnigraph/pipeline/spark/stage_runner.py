@@ -18,9 +18,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar, cast
 
 from omnigraph.clock import SystemClock
-from omnigraph.errors import Cancelled, InternalError, OmnigraphError
+from omnigraph.errors import Cancelled, OmnigraphError
+from omnigraph.graph.jobs.stage_teller import NOTHING_KNOWN, StageTeller
 from omnigraph.pipeline.spark.errors import is_session_lost, translate_spark_error
-from omnigraph.pipeline.spark.stage_teller import NOTHING_KNOWN, StageTeller
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from pyspark.sql.connect.shell.progress import ProgressHandler, StageInfo
 
     from omnigraph.graph.jobs.stage_progress import Progress
+    from omnigraph.graph.jobs.stage_teller import Amount
     from omnigraph.pipeline.spark.session import PipelineSession
-    from omnigraph.pipeline.spark.stage_teller import Amount
 
 log = logging.getLogger(__name__)
 
@@ -63,13 +63,14 @@ class StageRunner:
 
     def __init__(
         self,
-        session: PipelineSession | None,
+        session: PipelineSession,
         progress: Progress | None = None,
         *,
+        teller: StageTeller | None = None,
         poll_s: float = POLL_S,
     ) -> None:
         self._session = session
-        self.teller = StageTeller(progress)
+        self.teller = teller or StageTeller(progress)
         self._poll_s = poll_s
         self._lock = threading.Lock()
         self._running: _Jobs | None = None
@@ -98,8 +99,6 @@ class StageRunner:
             KeyboardInterrupt: passed on, after the jobs were cancelled; a note names them.
         """
         session = self._session
-        if session is None:
-            raise InternalError("a stage needs Spark and there is none; please report this")
         session.require_alive()
         jobs = _jobs_of(session, session.new_group(stage))
         watched = _Watched(stage=stage, jobs=jobs, tasks=tasks, work=work)

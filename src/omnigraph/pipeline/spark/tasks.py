@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 import pyarrow as pa
 
 from omnigraph.errors import InternalError, ResourceLimit
+from omnigraph.graph.jobs.stage_teller import NOTHING_KNOWN
 from omnigraph.pipeline.spark.conform import conform, from_ipc, to_ipc
 from omnigraph.pipeline.spark.errors import (
     can_be_retried,
@@ -24,7 +25,6 @@ from omnigraph.pipeline.spark.errors import (
     read_failure,
 )
 from omnigraph.pipeline.spark.stage_runner import StageRunner
-from omnigraph.pipeline.spark.stage_teller import NOTHING_KNOWN
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from omnigraph.graph.jobs.stage_progress import Progress
+    from omnigraph.graph.jobs.stage_teller import Amount, StageTeller
     from omnigraph.pipeline.spark.session import PipelineSession
-    from omnigraph.pipeline.spark.stage_teller import Amount, StageTeller
 
 _Task = TypeVar("_Task")
 
@@ -60,7 +60,7 @@ class TaskResult:
 
 
 def run_tasks(
-    session: PipelineSession | None,
+    session: PipelineSession,
     stage: str,
     tasks: Sequence[_Task],
     function: Callable[[_Task], Iterable[pa.RecordBatch]],
@@ -73,7 +73,7 @@ def run_tasks(
     """Call the function once for each task on the executors; the results, in the order of `tasks`.
 
     Args:
-        session: where to run; `None` runs them in this process, one after the other.
+        session: where to run.
         stage: the name that progress and errors show.
         tasks: what each call gets; no tasks, no Spark job.
         function: its batches are made to fit `schema` before they leave the task.
@@ -92,8 +92,6 @@ def run_tasks(
     if not tasks:
         return []
     runner = runner or StageRunner(session, progress)
-    if session is None:
-        return run_here(stage, tasks, function, schema, runner.teller, work)
     body = _CollectedTask(function=function, schema=schema)
 
     def action() -> pa.Table:
@@ -112,7 +110,7 @@ def run_here(
     teller: StageTeller,
     work: Amount = NOTHING_KNOWN,
 ) -> list[TaskResult]:
-    """The same in this process, one task after the other."""
+    """As `run_tasks`, but in this process, one task after the other."""
     results = []
     for partition, task in enumerate(tasks):
         teller.tell_tasks(stage, partition, len(tasks), work)
@@ -124,7 +122,7 @@ def run_here(
 
 
 def run_partitions(
-    session: PipelineSession | None,
+    session: PipelineSession,
     stage: str,
     frame: DataFrame,
     function: Callable[[int, Iterable[pa.RecordBatch]], Iterable[pa.RecordBatch]],

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Final
 
 from omnigraph.errors import InternalError
 from omnigraph.pipeline.spark.task_storage import TaskTable
-from omnigraph.pipeline.spark.tasks import frame_of_tasks, run_tasks
 from omnigraph.pipeline.staging.job_files import staging_folder
 from omnigraph.pipeline.staging.key_frames import group_fragments
 from omnigraph.pipeline.upsert.tasks import (
@@ -47,8 +46,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from omnigraph.graph.jobs.stage_times import StageTimes
-    from omnigraph.pipeline.spark.session import PipelineSession
-    from omnigraph.pipeline.spark.stage_runner import StageRunner
+    from omnigraph.pipeline.spark.lanes import SparkLane
     from omnigraph.pipeline.staging.detached_views import StagedView
     from omnigraph.pipeline.upsert.tasks import Offsets
     from omnigraph.storage.graph_storage import GraphStorage
@@ -67,8 +65,7 @@ _DELETION_TASKS: Final = 256
 class DistributedUpsert:
     """The upserts of one job on its executors."""
 
-    session: PipelineSession
-    runner: StageRunner
+    lane: SparkLane
     times: StageTimes
     storage: GraphStorage
     operation_id: str
@@ -130,7 +127,7 @@ class DistributedUpsert:
             by_part = placed.select(*PLACES).repartitionById(len(parts), "part")
             return by_part.mapInArrow(body, RESULT_DDL).toArrow()
 
-        found = self.runner.run("resolve", action, tasks=len(parts))
+        found = self.lane.runner.run("resolve", action, tasks=len(parts))
         results = sorted(
             (unpickled(each, PartResult) for each in found["result"].to_pylist()),
             key=lambda each: each.number,
@@ -153,14 +150,14 @@ class DistributedUpsert:
             )
             for part in parts
         ]
-        return frame_of_tasks(self.session, tasks, scan_staged, STAGED_IDS)
+        return self.lane.frame(tasks, scan_staged, STAGED_IDS)
 
     def _committed_ids(self, plan: MergePlan, fragments: Sequence[FragmentInfo]) -> DataFrame:
         tasks = [
             IdScan(root=plan.root, table=plan.base, fragments=group)
             for group in group_fragments(fragments)
         ]
-        return frame_of_tasks(self.session, tasks, scan_committed, COMMITTED_IDS)
+        return self.lane.frame(tasks, scan_committed, COMMITTED_IDS)
 
     def _delete_replaced(
         self, plan: MergePlan, replaced: Mapping[int, Sequence[Offsets]]
@@ -175,9 +172,7 @@ class DistributedUpsert:
             )
             for start in range(count)
         ]
-        found = run_tasks(
-            self.session, "delete replaced", tasks, delete_replaced, RESULT, runner=self.runner
-        )
+        found = self.lane.run("delete replaced", tasks, delete_replaced, RESULT)
         self.times.count(tasks=len(tasks), retries=sum(each.attempt - 1 for each in found))
         return join_pieces(
             unpickled(each.batches[0].column(0)[0].as_py(), Pieces) for each in found

@@ -1,0 +1,398 @@
+"""The one way of every load: take, check, verdict, stage, commit, report.
+
+A lane supplies the steps: in this process, or on Spark. The flow decides in which order they come,
+what becomes of bad rows, what each table is said to have got, and what the receipt says. It is
+prepared by the commit protocol like any other write, and again when others were faster.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from omnigraph.graph.commit.read_set import AllRows
+from omnigraph.graph.commit.txn import PreparedWrite
+from omnigraph.graph.jobs.report import LoadMode, RejectReport, TableReport
+from omnigraph.graph.load.load_branch import LoadBranch, load_branch, readable_branch
+from omnigraph.graph.load.load_stats import committed_tables, load_stats
+from omnigraph.graph.load.receipts import repeat_receipt
+from omnigraph.graph.load.reject_files import RejectFiles
+from omnigraph.graph.load.reject_verdict import RejectVerdict
+from omnigraph.graph.manifest.publisher import require_head
+from omnigraph.graph.manifest.table_refs import key_of
+from omnigraph.graph.validation import refuse_load
+from omnigraph.ids import BranchName
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from contextlib import AbstractContextManager
+
+    from omnigraph.graph.commit.txn import WriteRequest, WriteTxn
+    from omnigraph.graph.history.commit_graph import Commit
+    from omnigraph.graph.jobs.report import JobReport
+    from omnigraph.graph.jobs.stages import JobStages
+    from omnigraph.graph.lifecycle.coordinator import GraphCoordinator
+    from omnigraph.graph.load.quarantine import Rejections
+    from omnigraph.graph.load.reject_files import Reject
+    from omnigraph.graph.load.request import LoadRequest
+    from omnigraph.graph.manifest.rows import CommitRow, TableRef
+    from omnigraph.graph.validation import Findings
+    from omnigraph.settings import MergeStrategy
+    from omnigraph.storage.handles import StagedWrite
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaneNames:
+    """What reports call a lane, and the stages that lanes call differently."""
+
+    engine: str
+    stage: str
+    """Where rows become files of their tables."""
+    rejects: str | None = None
+    """Where bad rows are written, if that is a stage of its own."""
+    counts_rows: bool = False
+    """Every stage is said to have done all rows, not only that which reads them."""
+
+
+class BadRows(Protocol):
+    """The input of a load that has bad rows, over one captured state."""
+
+    @property
+    def read(self) -> int:
+        """Records, and lines that are none."""
+        ...
+
+    def found(self) -> Rejections:
+        """All rows that are to be rejected."""
+        ...
+
+    def written(self, found: Rejections) -> Iterator[Reject]:
+        """The rejected rows for their file, in the order of the input."""
+        ...
+
+    def leave_out(self, found: Rejections) -> None:
+        """Go on without them, and without rows that later ones of the input supersede."""
+        ...
+
+
+class LoadSteps(Protocol):
+    """What a lane does for a load. From `take` to `stage` it is asked anew by each attempt."""
+
+    @property
+    def names(self) -> LaneNames:
+        """What the lane and its stages are called."""
+        ...
+
+    @property
+    def stats(self) -> Mapping[str, object]:
+        """What the commit keeps beside what every load tells."""
+        ...
+
+    @property
+    def job(self) -> str | None:
+        """What can be committed only once, whoever goes on with it."""
+        ...
+
+    @property
+    def attempts(self) -> int | None:
+        """How often the load is prepared; as often as other writes without it."""
+        ...
+
+    @property
+    def merge_strategy(self) -> MergeStrategy:
+        """Where the keys of a merge were compared."""
+        ...
+
+    @property
+    def refs(self) -> Sequence[TableRef]:
+        """The tables that the input has rows for."""
+        ...
+
+    def opened(self) -> AbstractContextManager[None]:
+        """Hold what the load needs, and remove what it leaves behind."""
+        ...
+
+    def begin(self) -> Commit | None:
+        """Find the input; the commit if the load that it goes on with was committed after all."""
+        ...
+
+    def digest(self) -> str:
+        """What tells this input, and what is made of it, from another."""
+        ...
+
+    def take(self, txn: WriteTxn) -> None:
+        """Have the rows as the schema in force sees them."""
+        ...
+
+    def findings(self, txn: WriteTxn, *, limit: int) -> Findings:
+        """Everything that is wrong with them."""
+        ...
+
+    def bad_rows(self, txn: WriteTxn) -> BadRows:
+        """The rows as a verdict needs them, after `findings` found some that are bad."""
+        ...
+
+    def accept(self, txn: WriteTxn) -> None:
+        """What is left is valid: look at what only a valid load is looked at for."""
+        ...
+
+    def rows_read(self, ref: TableRef) -> int:
+        """How many rows the input has for a table."""
+        ...
+
+    def rows_left(self, ref: TableRef) -> int:
+        """How many of them are neither rejected nor superseded."""
+        ...
+
+    def count_existing(self, txn: WriteTxn, ref: TableRef) -> int:
+        """How many of those left would replace a committed row."""
+        ...
+
+    def stage(self, txn: WriteTxn, refs: Sequence[TableRef]) -> Mapping[TableRef, StagedWrite]:
+        """The rows of these tables as files that a commit can take."""
+        ...
+
+    def hand_over(self) -> None:
+        """From now on a recovery may commit what was staged."""
+        ...
+
+    def abandon(self) -> None:
+        """The commit failed: remove what nobody can commit any more."""
+        ...
+
+    def settle(self, row: CommitRow | None, *, is_own: bool) -> Sequence[str]:
+        """The commit is made, or nothing was to commit; warnings for the receipt.
+
+        Args:
+            row: the commit.
+            is_own: it is what was staged last, not the answer to an earlier request.
+        """
+        ...
+
+
+class LoadFlow:
+    """One run of one load."""
+
+    def __init__(
+        self,
+        graph: GraphCoordinator,
+        request: LoadRequest,
+        steps: LoadSteps,
+        stages: JobStages,
+        *,
+        max_violations: int,
+    ) -> None:
+        self._graph = graph
+        self._request = request
+        self._steps = steps
+        self._stages = stages
+        self._max_violations = max_violations
+        self._files = RejectFiles(request.rejects, graph.storage.location)
+        self._operations: set[str] = set()
+        self._prepared_for: str | None = None
+        self._rejects = RejectReport()
+        self._rejected: Mapping[TableRef, int] = {}
+        self._tables: list[TableReport] = []
+
+    def run(self) -> JobReport:
+        """Load, or only check what a dry run asks for; what was done.
+
+        Raises:
+            LoadRejected, KeyConflict: rows are bad, and the load cannot go on without them.
+            ReadSetChanged: others changed what it depends on, again and again.
+            PreconditionFailed: the head is not the one that was asked for.
+            BranchNotFound: there is no such branch, and none to fork it from.
+        """
+        return self._rehearse() if self._request.dry_run else self._load()
+
+    def _load(self) -> JobReport:
+        request, steps = self._request, self._steps
+        with steps.opened():
+            done = steps.begin()
+            if done is not None:
+                return repeat_receipt(done, None, request)
+            with load_branch(
+                self._graph, request.branch, request.from_, actor_id=request.actor_id
+            ) as branch:
+                row, warnings = self._commit()
+                self._stages.end()
+        return request.report(
+            steps.names.engine,
+            branch,
+            self._untaken() if row is None else committed_tables(row.stats),
+            self._stages.reports(),
+            row,
+            merge_strategy=steps.merge_strategy,
+            # The first receipt of the same key came back.
+            already_loaded=row is not None and row.operation_id not in self._operations,
+            rejects=self._rejects,
+            warnings=warnings,
+        )
+
+    def _commit(self) -> tuple[CommitRow | None, Sequence[str]]:
+        try:
+            request = self._write_request(self._request.branch)
+            row = self._graph.protocol.run(request, self._prepare)
+        except BaseException:
+            self._steps.abandon()
+            raise
+        is_own = row is not None and row.operation_id == self._prepared_for
+        warnings = self._steps.settle(row, is_own=is_own)
+        return row, (*warnings, *self._files.finish(row))
+
+    def _rehearse(self) -> JobReport:
+        """Check everything and tell what a run would do; nothing stays."""
+        graph, request, steps = self._graph, self._request, self._steps
+        with steps.opened():
+            steps.begin()
+            branch = readable_branch(graph, request.branch, request.from_)
+            txn = graph.protocol.capture(
+                self._write_request(BranchName(branch)), graph.clock.now_us()
+            )
+            require_head(request.if_commit, txn.line)
+            self._check(txn)
+            tables = sorted(
+                (self._foreseen(txn, ref) for ref in steps.refs), key=lambda table: table.order
+            )
+            self._stages.end()
+        return request.report(
+            steps.names.engine,
+            LoadBranch(name=request.branch, base=request.from_),
+            tables,
+            self._stages.reports(),
+            merge_strategy=steps.merge_strategy,
+            rejects=self._rejects,
+        )
+
+    def _write_request(self, branch: BranchName) -> WriteRequest:
+        steps = self._steps
+        return self._request.write_request(
+            branch, steps.digest, attempts=steps.attempts, job=steps.job
+        )
+
+    def _prepare(self, txn: WriteTxn) -> PreparedWrite:
+        mode, steps = self._request.mode, self._steps
+        self._operations.add(txn.operation_id)
+        self._check(txn)
+        self._enter(steps.names.stage)
+        written = [ref for ref in steps.refs if self._is_written(ref)]
+        if mode is LoadMode.OVERWRITE:
+            for ref in written:
+                txn.read_set.ask(ref, AllRows())
+        staged = steps.stage(txn, written)
+        self._tables = [self._staged(txn, ref, staged.get(ref)) for ref in steps.refs]
+        for table in self._tables:
+            table.require_balance()
+        self._enter("commit")
+        self._prepared_for = txn.operation_id
+        job = {} if steps.job is None else {"job": steps.job}
+        return PreparedWrite(
+            staged=tuple(staged.values()),
+            is_strict=mode is LoadMode.OVERWRITE,
+            handing_over=steps.hand_over,
+            stats={"load": job | load_stats(mode, self._tables, self._rejects), **steps.stats},
+        )
+
+    def _check(self, txn: WriteTxn) -> None:
+        """Everything that is to be written, found valid.
+
+        Raises:
+            LoadRejected, KeyConflict: rules are broken, and the load cannot go on without the rows.
+        """
+        self._rejected, self._rejects = {}, RejectReport()
+        self._steps.take(txn)
+        self._enter("check")
+        findings = self._steps.findings(txn, limit=self._max_violations)
+        if findings.total and self._request.rejects.are_wanted:
+            self._set_aside(txn, findings)
+        else:
+            refuse_load(findings)
+        self._steps.accept(txn)
+
+    def _enter(self, stage: str) -> None:
+        self._stages.enter(stage)
+        if self._steps.names.counts_rows:
+            self._stages.count(rows=self._stages.work.rows or 0)
+
+    def _set_aside(self, txn: WriteTxn, findings: Findings) -> None:
+        """Write the bad rows, and go on without them if the load may.
+
+        Raises:
+            LoadRejected, KeyConflict: it may not.
+        """
+        bad = self._steps.bad_rows(txn)
+        found = bad.found()
+
+        def write() -> str:
+            if self._steps.names.rejects is not None:
+                self._enter(self._steps.names.rejects)
+            return self._files.write(txn.operation_id, bad.written(found))
+
+        is_told_only = self._request.dry_run
+        RejectVerdict(
+            options=self._request.rejects,
+            findings=findings,
+            found=found,
+            read=bad.read,
+            emptied=self._emptied(txn, found),
+            max_violations=self._max_violations,
+        ).require_allowed(None if is_told_only else write)
+        uri = None if is_told_only else write()
+        self._rejected = found.by_table
+        self._rejects = RejectReport(violations=found.by_code, uri=uri)
+        bad.leave_out(found)
+
+    def _emptied(self, txn: WriteTxn, found: Rejections) -> list[str]:
+        """Tables with rows that an overwrite would leave without any."""
+        if self._request.mode is not LoadMode.OVERWRITE:
+            return []
+        return sorted(
+            key_of(txn.tables.types[ref])
+            for ref, count in found.by_table.items()
+            if count == self._steps.rows_read(ref) and txn.line.pins[ref].row_count
+        )
+
+    def _is_written(self, ref: TableRef) -> bool:
+        """Whether a table changes: one whose rows were all rejected is left as it is."""
+        return bool(self._steps.rows_left(ref)) or not self._rejected.get(ref)
+
+    def _untaken(self) -> list[TableReport]:
+        """What is told of a load that committed nothing: the rows that it rejected."""
+        if not self._rejects.violations:
+            return []
+        return sorted(self._tables, key=lambda table: table.order)
+
+    def _staged(self, txn: WriteTxn, ref: TableRef, staged: StagedWrite | None) -> TableReport:
+        """What a run does to a table."""
+        return self._table(
+            txn,
+            ref,
+            added=0 if staged is None else staged.rows_added,
+            changed=0 if staged is None else staged.rows_changed,
+            removed=0 if staged is None else staged.rows_removed,
+        )
+
+    def _foreseen(self, txn: WriteTxn, ref: TableRef) -> TableReport:
+        """What a run would do to a table."""
+        mode, committed = self._request.mode, txn.line.pins[ref].row_count
+        changed = removed = 0
+        if mode is LoadMode.OVERWRITE and self._is_written(ref):
+            removed = committed
+        elif mode is LoadMode.MERGE and committed:
+            changed = self._steps.count_existing(txn, ref)
+        added = self._steps.rows_left(ref) - changed
+        return self._table(txn, ref, added=added, changed=changed, removed=removed)
+
+    def _table(
+        self, txn: WriteTxn, ref: TableRef, *, added: int, changed: int, removed: int
+    ) -> TableReport:
+        read, rejected = self._steps.rows_read(ref), self._rejected.get(ref, 0)
+        return TableReport(
+            table=key_of(txn.tables.types[ref]),
+            read=read,
+            added=added,
+            changed=changed,
+            removed=removed,
+            rejected=rejected,
+            superseded=read - rejected - self._steps.rows_left(ref),
+        )
