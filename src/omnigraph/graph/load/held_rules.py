@@ -16,23 +16,22 @@ from omnigraph.graph.arrays import contained, group_codes, is_given, one_array, 
 from omnigraph.graph.load.quarantine import Broken, BrokenRow
 from omnigraph.graph.load.rows import load_delta
 from omnigraph.graph.manifest.table_refs import ref_of
-from omnigraph.graph.validation import Code, Findings, Subject, gather, unique_violation
-from omnigraph.graph.validation.cardinality import cardinality_findings
+from omnigraph.graph.validation import Findings, Subject, gather
 from omnigraph.graph.validation.committed import find_edges
 from omnigraph.graph.validation.delta import prepare_write
-from omnigraph.graph.validation.endpoints import endpoint_findings
+from omnigraph.graph.validation.evaluator import rule_findings
+from omnigraph.graph.validation.relation_rules import KeptEndRule, UniqueRule, compared_columns
 from omnigraph.graph.validation.spelling import show_value, stored_value
-from omnigraph.graph.validation.uniqueness import strict_insert_findings, unique_findings
-from omnigraph.lang.catalog import EdgeType, NodeType
-from omnigraph.lang.types import STRING
+from omnigraph.lang.catalog import EdgeType
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from omnigraph.graph.jobs.report import LoadMode
     from omnigraph.graph.manifest.rows import TableRef
     from omnigraph.graph.validation import CommittedRows, FittedRows, TableDelta, Violation
     from omnigraph.graph.validation.delta import Write
+    from omnigraph.graph.validation.relation_rules import CardinalityRule, RelationRule
     from omnigraph.lang.catalog import Catalog
 
 
@@ -69,28 +68,27 @@ class HeldRelations:
         """Check 5, and with every record that breaks it also the one that it meets."""
         write = self._write()
         rows: list[BrokenRow] = []
-        for delta in write.deltas:
-            found = [
-                *strict_insert_findings(write, delta, limit=self._limit).violations,
-                *self._unique(write, delta),
-            ]
-            rows += _broken(delta, found)
+        for rule in write.rules.keys:
+            findings = self._findings(write, rule)
+            rows += _broken(rule, findings.violations)
+            # Beyond the limit all is lost already, whoever is to blame.
+            is_whole = findings.violations and findings.total < self._limit
+            if isinstance(rule, UniqueRule) and is_whole:
+                delta = write.delta_of(rule.item)
+                rows += _broken(rule, _first_holders(rule, delta, findings.violations))
         return Broken(rows=rows)
 
     def endpoints(self) -> Broken:
-        """Check 6."""
+        """Check 6; nobody can be blamed for edges that are committed."""
         write = self._write()
         rows: list[BrokenRow] = []
         blocking: list[Findings] = []
-        for findings in endpoint_findings(write, limit=self._limit):
-            if not findings.violations:
-                continue
-            if findings.violations[0].subject.row is None:
+        for rule in write.rules.endpoints:
+            findings = self._findings(write, rule)
+            if isinstance(rule, KeptEndRule):
                 blocking.append(findings)
-                continue
-            delta = write.delta(self._catalog.edge_types[findings.violations[0].type or ""])
-            if delta is not None:
-                rows += _broken(delta, findings.violations)
+            else:
+                rows += _broken(rule, findings.violations)
         return Broken(rows=rows, blocking=gather(blocking))
 
     def cardinality(self) -> Broken:
@@ -98,12 +96,12 @@ class HeldRelations:
         write = self._write()
         rows: list[BrokenRow] = []
         blocking: list[Findings] = []
-        for delta in write.deltas:
-            if not isinstance(delta.item, EdgeType):
-                continue
-            findings = cardinality_findings(write, delta.item, delta, limit=self._limit)
+        for rule in write.rules.cardinality:
+            findings = self._findings(write, rule)
             if findings.violations:
-                found, unmended = self._of_sources(delta, delta.item, findings.violations)
+                found, unmended = self._of_sources(
+                    rule, write.delta_of(rule.item), findings.violations
+                )
                 rows += found
                 blocking.append(unmended)
         return Broken(rows=rows, blocking=gather(blocking))
@@ -125,20 +123,16 @@ class HeldRelations:
         deltas = [load_delta(rows, self._mode) for rows in self._rows.values()]
         return prepare_write(self._catalog, deltas, self._committed)
 
-    def _unique(self, write: Write, delta: TableDelta) -> Iterator[Violation]:
-        for findings in unique_findings(write, delta, limit=self._limit):
-            yield from findings.violations
-            # Beyond the limit all is lost already, whoever is to blame.
-            if findings.violations and findings.total < self._limit:
-                yield from _first_holders(delta, findings.violations)
+    def _findings(self, write: Write, rule: RelationRule) -> Findings:
+        return rule_findings(write, rule, limit=self._limit)
 
     def _of_sources(
-        self, delta: TableDelta, item: EdgeType, violations: Sequence[Violation]
+        self, rule: CardinalityRule, delta: TableDelta, violations: Sequence[Violation]
     ) -> tuple[list[BrokenRow], Findings]:
         """The records to blame for sources with too many or too few edges."""
         by_source = {each.subject.entity_id or "": each for each in violations}
         table, places = delta.rows.table, places_of(delta.rows)
-        ref = ref_of(item)
+        ref = ref_of(rule.item)
         found: list[BrokenRow] = []
         blamed: set[str] = set()
 
@@ -150,21 +144,21 @@ class HeldRelations:
         starts = one_array(table["src"])
         for at in np.flatnonzero(contained(starts, texts(by_source)))[: self._limit]:
             blame(int(at), starts[int(at)].as_py())
-        for at, source in self._moved(delta, item, by_source):
+        for at, source in self._moved(rule, delta, by_source):
             blame(at, source)
         left = tuple(each for source, each in by_source.items() if source not in blamed)
-        counts = {Code.CARDINALITY_VIOLATION: len(left)} if left else {}
+        counts = {rule.code: len(left)} if left else {}
         return found, Findings(violations=left, counts=counts)
 
     def _moved(
-        self, delta: TableDelta, item: EdgeType, by_source: Mapping[str, Violation]
+        self, rule: CardinalityRule, delta: TableDelta, by_source: Mapping[str, Violation]
     ) -> list[tuple[int, str]]:
         """Rows that take an edge from a source which is left with too few."""
-        few = texts(source for source, each in by_source.items() if _is_below(item, each))
+        few = texts(source for source, each in by_source.items() if _is_below(rule, each))
         if delta.replaces_all or not len(few):
             return []
         image = delta.image
-        held = find_edges(self._committed, item, image.ids)
+        held = find_edges(self._committed, rule.asked, image.ids)
         held = held.filter(pa.array(contained(one_array(held["src"]), few)))
         taken_from: dict[str, str] = {
             edge["id"]: edge["src"] for edge in held.select(["id", "src"]).to_pylist()
@@ -178,18 +172,14 @@ class HeldRelations:
         return moved[: self._limit]
 
 
-def _is_below(item: EdgeType, violation: Violation) -> bool:
+def _is_below(rule: CardinalityRule, violation: Violation) -> bool:
     edges = violation.value
-    return isinstance(edges, int) and edges < item.card[0]
+    return isinstance(edges, int) and edges < rule.low
 
 
 def _keys_only(rows: FittedRows) -> FittedRows:
     """The columns that rules across rows look at."""
-    item = rows.item
-    names = ["id", *(("src", "dst") if isinstance(item, EdgeType) else ())]
-    for members in ((item.key or ()) if isinstance(item, NodeType) else (), *item.unique):
-        names += [name for name in members if name not in names]
-    return replace(rows, table=rows.table.select(names), findings=Findings())
+    return replace(rows, table=rows.table.select(compared_columns(rows.item)), findings=Findings())
 
 
 def places_of(rows: FittedRows) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
@@ -199,21 +189,22 @@ def places_of(rows: FittedRows) -> np.ndarray[tuple[int, ...], np.dtype[np.int64
     return np.asarray(rows.lines.to_numpy(zero_copy_only=False), np.int64)
 
 
-def _broken(delta: TableDelta, violations: Sequence[Violation]) -> Iterator[BrokenRow]:
-    ref = ref_of(delta.item)
+def _broken(rule: RelationRule, violations: Iterable[Violation]) -> Iterator[BrokenRow]:
+    ref = ref_of(rule.item)
     for each in violations:
         if each.subject.input_line is None:
-            raise InternalError(f"a row of {delta.item.name} has no place; please report this")
+            raise InternalError(f"a row of {rule.item.name} has no place; please report this")
         yield BrokenRow(table=ref, place=each.subject.input_line, violation=each)
 
 
-def _first_holders(delta: TableDelta, violations: Sequence[Violation]) -> Iterator[Violation]:
+def _first_holders(
+    rule: UniqueRule, delta: TableDelta, violations: Sequence[Violation]
+) -> Iterator[Violation]:
     """Of each tuple that several records hold: the one that the others are said to meet.
 
     It is broken by the second of them, unless it is broken by a committed row already.
     """
-    names = violations[0].properties
-    members = [delta.records.column(name) for name in names]
+    members = [delta.records.column(name) for name in rule.names]
     whole = np.flatnonzero(np.logical_and.reduce([is_given(each) for each in members]))
     codes = group_codes([taken(each, whole) for each in members])
     rows = delta.records.rows.chosen(whole)
@@ -232,16 +223,13 @@ def _first_holders(delta: TableDelta, violations: Sequence[Violation]) -> Iterat
         subject = rows.subject(int(index))
         code = int(codes[index])
         if subject.row not in flagged and code in second:
-            yield _held_twice(delta, names, subject, second[code][0], violations[0].place)
+            yield _held_twice(rule, delta, subject, second[code][0])
 
 
-def _held_twice(
-    delta: TableDelta, names: Sequence[str], subject: Subject, held_by: str, place: int
-) -> Violation:
-    item, at = delta.item, subject.row or 0
-    kinds = [item.properties[name].type if name in item.properties else STRING for name in names]
+def _held_twice(rule: UniqueRule, delta: TableDelta, subject: Subject, held_by: str) -> Violation:
+    at = subject.row or 0
     values = [
         show_value(stored_value(one_array(delta.rows.table[name]), at, kind), kind)
-        for name, kind in zip(names, kinds, strict=True)
+        for name, kind in zip(rule.names, rule.kinds, strict=True)
     ]
-    return unique_violation(item, names, subject, values=values, held_by=held_by, place=place)
+    return rule.violation(subject, values=values, held_by=held_by)

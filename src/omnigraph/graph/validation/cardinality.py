@@ -15,45 +15,40 @@ import pyarrow.compute as pc
 from omnigraph.graph.arrays import chosen, column, contained, distinct, is_given
 from omnigraph.graph.validation.committed import find_edges, find_edges_at
 from omnigraph.graph.validation.findings import Findings, Rows, masked_findings
-from omnigraph.graph.validation.violation import Code, cardinality_violation
 
 if TYPE_CHECKING:
     from omnigraph.graph.arrays import Column
     from omnigraph.graph.validation.delta import TableDelta, Write
-    from omnigraph.lang.catalog import EdgeType
+    from omnigraph.graph.validation.relation_rules import CardinalityRule
 
 
-def cardinality_findings(
-    write: Write, item: EdgeType, delta: TableDelta, *, limit: int
-) -> Findings:
+def cardinality_findings(write: Write, rule: CardinalityRule, *, limit: int) -> Findings:
     """Sources of one edge type with too many or too few edges."""
-    low, high = item.card
-    if low == 0 and high is None:
-        return Findings()
-    sources = _touched_sources(write, item, delta)
-    counts = _edges_per_source(write, item, delta, sources)
-    failed = counts < low
-    if high is not None:
-        failed |= counts > high
+    delta = write.delta_of(rule.item)
+    sources = _touched_sources(write, rule, delta)
+    counts = _edges_per_source(write, rule, delta, sources)
+    failed = counts < rule.low
+    if rule.high is not None:
+        failed |= counts > rule.high
     return masked_findings(
-        Code.CARDINALITY_VIOLATION,
+        rule.code,
         failed,
         Rows(ids=sources, are_committed=True),
-        lambda at, _: cardinality_violation(item, sources[at].as_py(), edges=int(counts[at])),
+        lambda at, _: rule.violation(sources[at].as_py(), edges=int(counts[at])),
         limit=limit,
     )
 
 
-def _touched_sources(write: Write, item: EdgeType, delta: TableDelta) -> Column:
+def _touched_sources(write: Write, rule: CardinalityRule, delta: TableDelta) -> Column:
     gained = delta.image.column("src")
     if delta.replaces_all:
-        return _without_deleted(write, item, distinct(gained))
-    lost = column(find_edges(write.committed, item, delta.touched), "src")
-    return _without_deleted(write, item, distinct(pa.concat_arrays([gained, lost])))
+        return _without_deleted(write, rule, distinct(gained))
+    lost = column(find_edges(write.committed, rule.asked, delta.touched), "src")
+    return _without_deleted(write, rule, distinct(pa.concat_arrays([gained, lost])))
 
 
-def _without_deleted(write: Write, item: EdgeType, sources: Column) -> Column:
-    nodes = write.delta(write.catalog.node_types[item.from_type])
+def _without_deleted(write: Write, rule: CardinalityRule, sources: Column) -> Column:
+    nodes = write.delta(rule.node)
     if nodes is None:
         return sources
     if nodes.replaces_all:
@@ -62,13 +57,13 @@ def _without_deleted(write: Write, item: EdgeType, sources: Column) -> Column:
 
 
 def _edges_per_source(
-    write: Write, item: EdgeType, delta: TableDelta, sources: Column
+    write: Write, rule: CardinalityRule, delta: TableDelta, sources: Column
 ) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
     written = delta.image.column("src")
     counts = _counted(chosen(written, is_given(written)), sources)
     if delta.replaces_all:
         return counts
-    held = find_edges_at(write.committed, item, "src", sources)
+    held = find_edges_at(write.committed, rule.asked, "src", sources)
     survives = ~contained(column(held, "id"), delta.touched)
     return counts + _counted(chosen(column(held, "src"), survives), sources)
 

@@ -25,15 +25,17 @@ from omnigraph.graph.arrays import (
 )
 from omnigraph.graph.validation.committed import find_ids
 from omnigraph.graph.validation.findings import Rows
-from omnigraph.graph.validation.violation import EntityKind, kind_of
+from omnigraph.graph.validation.relation_rules import list_rules, table_order
+from omnigraph.graph.validation.violation import kind_of
 from omnigraph.lang.catalog import EdgeType
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable, Mapping
 
     from omnigraph.graph.arrays import Column, Mask, Positions
     from omnigraph.graph.validation.committed import CommittedRows
     from omnigraph.graph.validation.fitting import FittedRows
+    from omnigraph.graph.validation.relation_rules import RuleList
     from omnigraph.lang.catalog import Catalog, NodeType
 
 
@@ -117,15 +119,25 @@ class Part:
 class Write:
     """All deltas of a write over the committed rows that it starts from."""
 
-    catalog: Catalog
-    deltas: tuple[TableDelta, ...]
-    """By kind (node, edge), then name."""
+    by_table: Mapping[tuple[bool, str], TableDelta]
+    """In the order of reporting."""
     committed: CommittedRows
+
+    rules: RuleList
+    """What the write has to keep."""
+
+    @property
+    def deltas(self) -> Collection[TableDelta]:
+        """All of them, in the order of reporting."""
+        return self.by_table.values()
 
     def delta(self, item: NodeType | EdgeType) -> TableDelta | None:
         """The delta of a type's table, if the write touches it."""
-        wanted = (kind_of(item), item.name)
-        return next((d for d in self.deltas if (kind_of(d.item), d.item.name) == wanted), None)
+        return self.by_table.get(table_order(item))
+
+    def delta_of(self, item: NodeType | EdgeType) -> TableDelta:
+        """The delta of a table that the write touches, as the tables of most rules are."""
+        return self.by_table[table_order(item)]
 
     def has_nodes(self, item: NodeType, ids: Column) -> Mask:
         """Which ids are nodes of the final image."""
@@ -148,13 +160,13 @@ def prepare_write(
     Raises:
         InternalError: two deltas of one table.
     """
-    ordered = sorted(
-        deltas, key=lambda delta: (kind_of(delta.item) is EntityKind.EDGE, delta.item.name)
-    )
-    seen: set[tuple[EntityKind, str]] = set()
-    for delta in ordered:
-        table = (kind_of(delta.item), delta.item.name)
-        if table in seen:
-            raise InternalError(f"two deltas for the table {table[0]}:{table[1]} in one write")
-        seen.add(table)
-    return Write(catalog=catalog, deltas=tuple(ordered), committed=committed)
+    by_table: dict[tuple[bool, str], TableDelta] = {}
+    for delta in sorted(deltas, key=lambda delta: table_order(delta.item)):
+        item = delta.item
+        if table_order(item) in by_table:
+            raise InternalError(
+                f"two deltas for the table {kind_of(item)}:{item.name} in one write"
+            )
+        by_table[table_order(item)] = delta
+    rules = list_rules(catalog, (delta.item for delta in by_table.values()))
+    return Write(by_table=by_table, committed=committed, rules=rules)

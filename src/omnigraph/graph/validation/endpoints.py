@@ -5,79 +5,60 @@ Added and changed edges are looked up; committed edges are asked for only where 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, get_args
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from omnigraph.graph.arrays import column, contained, is_given
-from omnigraph.graph.validation.committed import EDGE_ENDS, Endpoint, find_edges_at
+from omnigraph.graph.validation.committed import EDGE_ENDS, find_edges_at
 from omnigraph.graph.validation.findings import Findings, Rows, gather, masked_findings
-from omnigraph.graph.validation.violation import Code, orphan_edge
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from omnigraph.graph.arrays import Column, Mask
     from omnigraph.graph.validation.delta import Write
-    from omnigraph.lang.catalog import EdgeType, NodeType
-
-_ENDPOINTS: Final[tuple[Endpoint, ...]] = get_args(Endpoint)
+    from omnigraph.graph.validation.relation_rules import EndpointRule, EndRule, KeptEndRule
 
 
-def endpoint_findings(write: Write, *, limit: int) -> Iterator[Findings]:
-    """Edges of the write without their nodes, and committed edges that it would leave behind."""
-    for item in sorted(write.catalog.edge_types.values(), key=lambda edge: edge.name):
-        for endpoint in _ENDPOINTS:
-            name = item.from_type if endpoint == "src" else item.to_type
-            node = write.catalog.node_types[name]
-            yield _written_edges(write, item, endpoint, node, limit=limit)
-            yield from _left_behind(write, item, endpoint, node, limit=limit)
+def end_findings(write: Write, rule: EndRule, *, limit: int) -> Findings:
+    """Edges of the write without their nodes."""
+    image = write.delta_of(rule.item).image
+    ends = image.column(rule.endpoint)
+    orphaned = is_given(ends) & ~write.has_nodes(rule.asked, ends)
+    return _orphans(rule, image.rows, ends, orphaned, limit)
 
 
-def _written_edges(
-    write: Write, item: EdgeType, endpoint: Endpoint, node: NodeType, *, limit: int
-) -> Findings:
-    delta = write.delta(item)
-    if delta is None:
+def kept_end_findings(write: Write, rule: KeptEndRule, *, limit: int) -> Findings:
+    """Committed edges that the write would leave behind."""
+    nodes, edges = write.delta_of(rule.node), write.delta(rule.item)
+    if edges is not None and edges.replaces_all:
         return Findings()
-    ends = delta.image.column(endpoint)
-    orphaned = is_given(ends) & ~write.has_nodes(node, ends)
-    return _orphans(item, endpoint, delta.image.rows, ends, orphaned, limit)
-
-
-def _left_behind(
-    write: Write, item: EdgeType, endpoint: Endpoint, node: NodeType, *, limit: int
-) -> Iterator[Findings]:
-    nodes, edges = write.delta(node), write.delta(item)
-    if nodes is None or (edges is not None and edges.replaces_all):
-        return
     if nodes.replaces_all:
         found = (
             pa.Table.from_batches([batch.select(EDGE_ENDS.names)])
-            for batch in write.committed.scan_edges(item)
+            for batch in write.committed.scan_edges(rule.asked)
         )
     elif len(nodes.gone):
-        found = (find_edges_at(write.committed, item, endpoint, ids) for ids in [nodes.gone])
+        found = (
+            find_edges_at(write.committed, rule.asked, rule.endpoint, ids) for ids in [nodes.gone]
+        )
     else:
-        return
+        return Findings()
     orphans = Findings()
     for table in found:
-        ids, ends = column(table, "id"), column(table, endpoint)
-        orphaned = ~write.has_nodes(node, ends)
+        ids, ends = column(table, "id"), column(table, rule.endpoint)
+        orphaned = ~write.has_nodes(rule.node, ends)
         if edges is not None:
             orphaned &= ~contained(ids, edges.touched)
-        more = _orphans(item, endpoint, Rows(ids=ids, are_committed=True), ends, orphaned, limit)
+        more = _orphans(rule, Rows(ids=ids, are_committed=True), ends, orphaned, limit)
         orphans = gather((orphans, more), limit=limit)
-    yield orphans
+    return orphans
 
 
-def _orphans(
-    item: EdgeType, endpoint: Endpoint, rows: Rows, ends: Column, orphaned: Mask, limit: int
-) -> Findings:
+def _orphans(rule: EndpointRule, rows: Rows, ends: Column, orphaned: Mask, limit: int) -> Findings:
     return masked_findings(
-        Code.ORPHAN_EDGE,
+        rule.code,
         orphaned,
         rows,
-        lambda at, subject: orphan_edge(item, endpoint, subject, node_id=ends[at].as_py()),
+        lambda at, subject: rule.violation(subject, node_id=ends[at].as_py()),
         limit=limit,
     )

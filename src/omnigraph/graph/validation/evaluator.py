@@ -7,15 +7,21 @@ that one call shows every kind of fault.
 from __future__ import annotations
 
 from itertools import chain
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, assert_never
 
 from omnigraph.graph.validation.cardinality import cardinality_findings
 from omnigraph.graph.validation.delta import prepare_write
-from omnigraph.graph.validation.endpoints import endpoint_findings
+from omnigraph.graph.validation.endpoints import end_findings, kept_end_findings
 from omnigraph.graph.validation.findings import REPORTED_VIOLATIONS, gather
+from omnigraph.graph.validation.relation_rules import (
+    CardinalityRule,
+    EndRule,
+    KeptEndRule,
+    NewIdRule,
+    UniqueRule,
+)
 from omnigraph.graph.validation.row_rules import check_rows
-from omnigraph.graph.validation.uniqueness import strict_insert_findings, unique_findings
-from omnigraph.lang.catalog import EdgeType
+from omnigraph.graph.validation.uniqueness import new_id_findings, unique_findings
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -23,6 +29,7 @@ if TYPE_CHECKING:
     from omnigraph.graph.validation.committed import CommittedRows
     from omnigraph.graph.validation.delta import TableDelta, Write
     from omnigraph.graph.validation.findings import Findings
+    from omnigraph.graph.validation.relation_rules import RelationRule
     from omnigraph.lang.catalog import Catalog
 
 
@@ -46,10 +53,21 @@ def validate(
 
 def check_relations(write: Write, *, limit: int = REPORTED_VIOLATIONS) -> Iterator[Findings]:
     """Checks 5 to 7, which look at other rows."""
-    for delta in write.deltas:
-        yield strict_insert_findings(write, delta, limit=limit)
-        yield from unique_findings(write, delta, limit=limit)
-    yield from endpoint_findings(write, limit=limit)
-    for delta in write.deltas:
-        if isinstance(delta.item, EdgeType):
-            yield cardinality_findings(write, delta.item, delta, limit=limit)
+    return (rule_findings(write, rule, limit=limit) for rule in write.rules)
+
+
+def rule_findings(write: Write, rule: RelationRule, *, limit: int) -> Findings:
+    """What breaks one rule across rows."""
+    match rule:
+        case NewIdRule():
+            return new_id_findings(write, rule, limit=limit)
+        case UniqueRule():
+            return unique_findings(write, rule, limit=limit)
+        case EndRule():
+            return end_findings(write, rule, limit=limit)
+        case KeptEndRule():
+            return kept_end_findings(write, rule, limit=limit)
+        case CardinalityRule():
+            return cardinality_findings(write, rule, limit=limit)
+        case _:
+            assert_never(rule)

@@ -25,65 +25,44 @@ from omnigraph.graph.validation.columns import fit_column
 from omnigraph.graph.validation.committed import find_holders, find_ids
 from omnigraph.graph.validation.findings import Findings, masked_findings
 from omnigraph.graph.validation.spelling import show_value, stored_value
-from omnigraph.graph.validation.violation import Code, key_conflict, unique_violation
-from omnigraph.lang.catalog import NodeType
-from omnigraph.lang.types import STRING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from omnigraph.graph.arrays import Column, Positions
     from omnigraph.graph.validation.delta import TableDelta, Write
     from omnigraph.graph.validation.findings import Rows
+    from omnigraph.graph.validation.relation_rules import NewIdRule, UniqueRule
     from omnigraph.graph.validation.violation import Subject, Violation
-    from omnigraph.lang.catalog import EdgeType
-    from omnigraph.lang.types import PropType
 
 
-def strict_insert_findings(write: Write, delta: TableDelta, *, limit: int) -> Findings:
+def new_id_findings(write: Write, rule: NewIdRule, *, limit: int) -> Findings:
     """Check 5a."""
+    delta = write.delta_of(rule.item)
     if delta.replaces_all or not len(delta.strict_ids):
         return Findings()
     freed = contained(delta.strict_ids, delta.removed)
-    taken = find_ids(write.committed, delta.item, chosen(delta.strict_ids, ~freed))
+    taken = find_ids(write.committed, rule.asked, chosen(delta.strict_ids, ~freed))
     image = delta.image
     return masked_findings(
-        Code.KEY_CONFLICT,
+        rule.code,
         contained(image.ids, taken),
         image.rows,
-        lambda _, subject: key_conflict(delta.item, subject),
+        lambda _, subject: rule.violation(subject),
         limit=limit,
     )
 
 
-def unique_findings(write: Write, delta: TableDelta, *, limit: int) -> Iterator[Findings]:
-    """Check 5b: the key, or the id where there is none, and each `@unique`."""
-    item = delta.item
-    key = item.key if isinstance(item, NodeType) else None
-    # The id is a function of the key, so a committed row with the same key is the same row.
-    yield _repeated(write, delta, key or ("id",), place=0, asks_committed=False, limit=limit)
-    for place, names in enumerate(item.unique, start=1):
-        if names != key:
-            yield _repeated(write, delta, names, place=place, asks_committed=True, limit=limit)
-
-
-def _repeated(
-    write: Write,
-    delta: TableDelta,
-    names: Sequence[str],
-    *,
-    place: int,
-    asks_committed: bool,
-    limit: int,
-) -> Findings:
-    kinds = [_kind(delta.item, name) for name in names]
-    members = [delta.records.column(name) for name in names]
+def unique_findings(write: Write, rule: UniqueRule, *, limit: int) -> Findings:
+    """Check 5b."""
+    delta, kinds = write.delta_of(rule.item), rule.kinds
+    members = [delta.records.column(name) for name in rule.names]
     whole = np.flatnonzero(np.logical_and.reduce([is_given(member) for member in members]))
     members = [taken(member, whole) for member in members]
     rows = delta.records.rows.chosen(whole)
     held: tuple[list[Column], Column] | None = None
-    if asks_committed and not delta.replaces_all and len(whole):
-        held = _committed_holders(write, delta, names, kinds, [rows.ids, *members])
+    if rule.asked is not None and not delta.replaces_all and len(whole):
+        held = _committed_holders(write, delta, rule, [rows.ids, *members])
     holder = _holders(members, rows, held)
     known = pa.concat_arrays([rows.ids, held[1]]) if held else rows.ids
 
@@ -92,23 +71,15 @@ def _repeated(
             show_value(stored_value(member, at, kind), kind)
             for member, kind in zip(members, kinds, strict=True)
         ]
-        held_by = known[int(holder[at])].as_py()
-        return unique_violation(
-            delta.item, names, subject, values=values, held_by=held_by, place=place
-        )
+        return rule.violation(subject, values=values, held_by=known[int(holder[at])].as_py())
 
-    return masked_findings(Code.UNIQUE_VIOLATION, holder >= 0, rows, broken, limit=limit)
-
-
-def _kind(item: NodeType | EdgeType, name: str) -> PropType:
-    return item.properties[name].type if name in item.properties else STRING
+    return masked_findings(rule.code, holder >= 0, rows, broken, limit=limit)
 
 
 def _committed_holders(
     write: Write,
     delta: TableDelta,
-    names: Sequence[str],
-    kinds: Sequence[PropType],
+    rule: UniqueRule,
     claimed: Sequence[Column],
 ) -> tuple[list[Column], Column] | None:
     """Tuples and ids of committed rows that survive the write and may share a tuple with it.
@@ -116,19 +87,20 @@ def _committed_holders(
     `claimed` are the ids of records and the members of their tuples.
     """
     first = np.unique(group_codes(claimed[1:]), return_index=True)[1]
-    claims = pa.table([taken(each, first) for each in claimed], names=["id", *names])
+    claims = pa.table([taken(each, first) for each in claimed], names=["id", *rule.names])
     if delta.read is not None:
         # A row that keeps its tuple asks nobody: nobody else can have taken it while the row stays
         # as it was read, and the writer is told when it does not.
         read = [column(delta.read, name) for name in claims.column_names]
         kept = among([column(claims, name) for name in claims.column_names], read)
         claims = claims.filter(pa.array(~kept))
-    found = find_holders(write.committed, delta.item, claims)
+    found = find_holders(write.committed, rule.item, claims)
     survives = ~contained(column(found, "id"), delta.touched)
     if not survives.any():
         return None
     columns = [
-        fit_column(column(found, name), kind) for name, kind in zip(names, kinds, strict=True)
+        fit_column(column(found, name), kind)
+        for name, kind in zip(rule.names, rule.kinds, strict=True)
     ]
     whole = np.logical_and.reduce([survives, *(is_given(one.values) for one in columns)])
     return [chosen(one.values, whole) for one in columns], chosen(column(found, "id"), whole)

@@ -1,8 +1,9 @@
 """Checks 5 to 7 of a load as joins on Spark: unique values, ends of edges, cardinality.
 
-Texts and order are the validator's. One query finds whether anything is wrong at all. Only then is
-each check counted exactly, and its first violations by id are fetched, of one check after the other
-and no more than fit. So memory does not grow with the number of faults.
+The list of rules is the validator's (`relation_rules`), and so are texts and order. One query finds
+whether anything is wrong at all. Only then is each check counted exactly, and its first violations
+by id are fetched, of one check after the other and no more than fit. So memory does not grow with
+the number of faults.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import json
 from copy import copy
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Literal, cast
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, assert_never, cast
 
 import numpy as np
 import pyarrow as pa
@@ -18,57 +19,64 @@ import pyarrow.compute as pc
 from pyspark.sql import Window
 from pyspark.sql import functions as f
 
-from omnigraph.graph.commit.read_set import AllRows
 from omnigraph.graph.jobs.report import LoadMode
 from omnigraph.graph.manifest.table_refs import ref_of
-from omnigraph.graph.validation import (
-    Code,
-    Findings,
-    Subject,
-    Violation,
-    cardinality_violation,
-    gather,
-    key_conflict,
-    orphan_edge,
-    unique_violation,
-)
+from omnigraph.graph.validation import Findings, Subject, gather
 from omnigraph.graph.validation.identity import read_spelling
+from omnigraph.graph.validation.relation_rules import (
+    CardinalityRule,
+    EndRule,
+    KeptEndRule,
+    NewIdRule,
+    RelationRule,
+    UniqueRule,
+    list_rules,
+)
 from omnigraph.graph.validation.spelling import show_value
-from omnigraph.lang.catalog import EdgeType, NodeType
-from omnigraph.lang.types import STRING
+from omnigraph.lang.catalog import EdgeType
 from omnigraph.pipeline.intake.part_findings import COLLECTED_BYTES, halvings
-from omnigraph.pipeline.staging.key_columns import PLACE, tuple_column, unique_tuples
+from omnigraph.pipeline.staging.key_columns import PLACE, key_column
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping
 
     import numpy.typing as npt
     from pyspark.sql import DataFrame
 
-    from omnigraph.graph.commit.read_set import Question
     from omnigraph.graph.manifest.rows import TableRef
-    from omnigraph.graph.validation import Shown
+    from omnigraph.graph.validation import Shown, Violation
+    from omnigraph.graph.validation.relation_rules import EndpointRule, KeyRule
     from omnigraph.graph.validation.spelling import StoredValue
-    from omnigraph.lang.catalog import Catalog
+    from omnigraph.lang.catalog import Catalog, NodeType
     from omnigraph.pipeline.checks.asked_frames import AskedFrames
     from omnigraph.pipeline.spark.stage_runner import StageRunner
     from omnigraph.pipeline.staging.key_frames import StagedTable
 
+_Rule = TypeVar("_Rule", bound=RelationRule, covariant=True)
 _FAILING_DDL: Final = f"id string, {PLACE} bigint, first string, second string"
-_ENDPOINTS: Final[tuple[Literal["src", "dst"], ...]] = ("src", "dst")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RelationCheck:
-    """One check of one table: the rows that fail, and what is said about them."""
+class RelationCheck(Generic[_Rule]):
+    """One rule, and the rows that break it."""
 
-    code: Code
-    ref: TableRef
+    rule: _Rule
     failing: DataFrame
     """`id`, `place`, and in `first` and `second` the texts that a violation is made of."""
-    violation: Callable[[FailedRow], Violation]
-    is_committed: bool = False
-    """The rows that fail are not of the input."""
+
+    @property
+    def ref(self) -> TableRef:
+        """The table of the rule."""
+        return ref_of(self.rule.item)
+
+    @property
+    def is_committed(self) -> bool:
+        """The rows that fail are not of the input."""
+        return isinstance(self.rule, KeptEndRule)
+
+    def violation(self, row: FailedRow) -> Violation:
+        """What is said about a row that fails."""
+        return _violation(self.rule, row)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,7 +103,6 @@ class LoadChecks:
         given_ids: frozenset[TableRef],
         sample: int,
     ) -> None:
-        self._catalog = catalog
         self._mode = mode
         self._tables = tables
         self._frames = frames
@@ -104,6 +111,8 @@ class LoadChecks:
         self._sample = sample
         self._left_out: dict[TableRef, DataFrame] = {}
         self._names_all = False
+        written = [table.item for table in tables.values() if table.parts]
+        self._rules = list_rules(catalog, written)
         self._repeated = self._find_repeated()
 
     def for_rejects(self) -> LoadChecks:
@@ -123,10 +132,8 @@ class LoadChecks:
     def superseded(self) -> dict[TableRef, list[int]]:
         """Places of records that a later record of the same edge id replaces, by table."""
         found: dict[TableRef, list[int]] = {}
-        if self._mode is not LoadMode.MERGE:
-            return found
         for ref in self._repeated:
-            if isinstance(self._tables[ref].item, EdgeType):
+            if self._may_repeat(self._tables[ref].item):
                 last = Window.partitionBy("id").orderBy(f.desc(PLACE))
                 older = self.staged(ref).withColumn("rank", f.row_number().over(last))
                 older = older.filter("rank > 1").select(PLACE)
@@ -137,7 +144,7 @@ class LoadChecks:
 
     def findings(self) -> Findings:
         """Everything that is wrong across rows: counts, and the first violations of each check."""
-        checks = list(self._checks())
+        checks = list(self._checks(self._rules))
         if not checks:
             return Findings()
         anything = checks[0].failing
@@ -147,7 +154,7 @@ class LoadChecks:
             return Findings()
         return gather(map(self.findings_of, checks), limit=self._sample)
 
-    def findings_of(self, check: RelationCheck) -> Findings:
+    def findings_of(self, check: RelationCheck[RelationRule]) -> Findings:
         """How many rows fail a check, and the first of them."""
         first = check.failing.orderBy("id", PLACE).limit(self._sample)
         first = first.mapInArrow(_FirstRows(COLLECTED_BYTES), _FAILING_DDL)
@@ -164,7 +171,7 @@ class LoadChecks:
             kept = halved_to = next(each for each in halvings(self._sample) if each <= kept)
         found = rows.slice(0, kept).to_pylist()
         violations = tuple(check.violation(failed_row(row)) for row in found)
-        return Findings(violations=violations, counts={check.code: count}, halved_to=halved_to)
+        return Findings(violations=violations, counts={check.rule.code: count}, halved_to=halved_to)
 
     def _find_repeated(self) -> frozenset[TableRef]:
         """Tables in whose input an id comes twice."""
@@ -201,102 +208,82 @@ class LoadChecks:
         last = Window.partitionBy("id").orderBy(f.desc(PLACE))
         return staged.withColumn("rank", f.row_number().over(last)).filter("rank = 1").drop("rank")
 
-    def _replaces(self, ref: TableRef) -> bool:
-        return self._mode is LoadMode.OVERWRITE and bool(self._tables[ref].parts)
+    def _replaces(self, item: NodeType | EdgeType) -> bool:
+        return self._mode is LoadMode.OVERWRITE and bool(self._tables[ref_of(item)].parts)
 
-    @property
-    def _written(self) -> list[TableRef]:
-        return [ref for ref, table in self._tables.items() if table.parts]
+    def _may_repeat(self, item: NodeType | EdgeType) -> bool:
+        """An id may come twice in the input: the last record of it wins."""
+        return self._mode is LoadMode.MERGE and isinstance(item, EdgeType)
 
-    def _checks(self) -> Iterator[RelationCheck]:
-        yield from self.key_checks()
-        yield from self.endpoint_checks()
-        yield from self.cardinality_checks()
-
-    def key_checks(self) -> Iterator[RelationCheck]:
+    def key_checks(self) -> Iterator[RelationCheck[KeyRule]]:
         """Check 5."""
-        for ref in self._written:
-            yield from self._key_conflicts(ref)
-            yield from self._repeated_ids(ref)
-            for number, names in enumerate(unique_tuples(self._tables[ref].item)):
-                yield self._repeated_tuples(ref, number, names)
+        return self._checks(self._rules.keys)
 
-    def endpoint_checks(self) -> Iterator[RelationCheck]:
+    def endpoint_checks(self) -> Iterator[RelationCheck[EndpointRule]]:
         """Check 6."""
-        for edge in self._catalog.edge_types.values():
-            yield from self._orphans(edge)
+        return self._checks(self._rules.endpoints)
 
-    def cardinality_checks(self) -> Iterator[RelationCheck]:
+    def cardinality_checks(self) -> Iterator[RelationCheck[CardinalityRule]]:
         """Check 7; what fails are sources, with the number of their edges."""
-        for ref in self._written:
-            item = self._tables[ref].item
-            if isinstance(item, EdgeType) and item.card != (0, None):
-                yield self._cardinality(ref, item)
+        return self._checks(self._rules.cardinality)
 
-    def counted(self, ref: TableRef) -> DataFrame | None:
+    def counted(self, rule: CardinalityRule) -> DataFrame | None:
         """Key columns of committed edges that stay, for the sources that the load touches."""
         # Ids that were minted here are of no edge that is there.
-        moved = self._frames.moved(ref) if ref in self._given_ids else ()
-        return self._stays(ref, self._frames.sources(ref), *moved)
+        return self._stays(rule, moves=ref_of(rule.item) in self._given_ids)
 
-    def _stays(self, ref: TableRef, asked: Question, *others: Question) -> DataFrame | None:
-        """Key columns of the committed rows that stay, on which the outcome depends in this way."""
-        return None if self._replaces(ref) else self._frames.committed(ref, asked, *others)
+    def _stays(self, rule: RelationRule, *, moves: bool = False) -> DataFrame | None:
+        """Key columns of the committed rows that a rule asks and that stay; `None` for none."""
+        if rule.asked is None or self._replaces(rule.asked):
+            return None
+        return self._frames.committed(rule, moves=moves)
 
-    def _key_conflicts(self, ref: TableRef) -> Iterator[RelationCheck]:
+    def _checks(self, rules: Iterable[_Rule]) -> Iterator[RelationCheck[_Rule]]:
+        """The rules that some row may break."""
+        for rule in rules:
+            failing = self._failing(rule)
+            if failing is not None:
+                yield RelationCheck(rule=rule, failing=failing)
+
+    def _failing(self, rule: RelationRule) -> DataFrame | None:
+        match rule:
+            case NewIdRule():
+                return self._key_conflicts(rule)
+            case UniqueRule():
+                return self._repeated_tuples(rule)
+            case EndRule():
+                return self._orphans(rule)
+            case KeptEndRule():
+                return self._left_behind(rule)
+            case CardinalityRule():
+                return self._sources(rule)
+            case _:
+                assert_never(rule)
+
+    def _key_conflicts(self, rule: NewIdRule) -> DataFrame | None:
+        ref = ref_of(rule.item)
         if self._mode is not LoadMode.APPEND or ref not in self._given_ids:
-            return
-        there = self._stays(ref, self._frames.existence(ref))
+            return None
+        there = self._stays(rule)
         if there is None:
-            return
-        item = self._tables[ref].item
-        failing = self.image(ref).join(there.select("id"), "id", "left_semi")
-        yield RelationCheck(
-            code=Code.KEY_CONFLICT,
-            ref=ref,
-            failing=_found(failing),
-            violation=lambda row: key_conflict(item, row.subject),
-        )
+            return None
+        return _found(self.image(ref).join(there.select("id"), "id", "left_semi"))
 
-    def _repeated_ids(self, ref: TableRef) -> Iterator[RelationCheck]:
-        item = self._tables[ref].item
-        may_repeat = self._mode is LoadMode.MERGE and isinstance(item, EdgeType)
-        if ref not in self._repeated or may_repeat:
-            return
-        key = item.key if isinstance(item, NodeType) else None
-        names = key or ("id",)
-        order = Window.partitionBy("id").orderBy(PLACE)
-        ranked = self.staged(ref).withColumn("rank", f.row_number().over(order))
-        failing = ranked.filter("rank > 1")
-        if self._names_all:
-            others = f.count(PLACE).over(Window.partitionBy("id"))
-            failing = self.staged(ref).withColumn("records", others).filter("records > 1")
-        yield RelationCheck(
-            code=Code.UNIQUE_VIOLATION,
-            ref=ref,
-            failing=_found(failing, first="id", second="id"),
-            violation=lambda row: _unique(item, names, row, place=0),
-        )
-
-    def _repeated_tuples(self, ref: TableRef, number: int, names: tuple[str, ...]) -> RelationCheck:
-        item = self._tables[ref].item
-        column = tuple_column(number)
-        may_repeat = self._mode is LoadMode.MERGE and isinstance(item, EdgeType)
+    def _repeated_tuples(self, rule: UniqueRule) -> DataFrame | None:
+        ref, may_repeat = ref_of(rule.item), self._may_repeat(rule.item)
+        if rule.is_identity and (may_repeat or ref not in self._repeated):
+            return None
+        column = key_column(rule)
         records = self.image(ref) if may_repeat else self.staged(ref)
-        records = records.filter(f.col(column).isNotNull()).select("id", PLACE, column)
+        records = records.filter(f.col(column).isNotNull())
+        records = records.select(*dict.fromkeys(("id", PLACE, column)))
         order = Window.partitionBy(column).orderBy("id", PLACE)
         ranked = records.withColumn("rank", f.row_number().over(order)).withColumn(
             "holder", f.first("id").over(order)
         )
         failing = _found(ranked.filter("rank > 1"), first=column, second="holder")
         first = ranked.withColumn("next", f.lead("id").over(order)).filter("rank = 1")
-        held = self._stays(ref, self._frames.tuples(ref, names))
-        if held is not None:
-            touched = self.image(ref).select(f.col("id").alias("held_by"))
-            held = held.select(f.col("id").alias("held_by"), column)
-            held = held.filter(f.col(column).isNotNull())
-            held = held.join(touched, "held_by", "left_anti")
-            held = held.groupBy(column).agg(f.min("held_by").alias("held_by"))
+        held = self._holders(rule)
         if self._names_all:
             # Broken by a committed row, or else by the second record of its tuple.
             none = f.lit(None).cast("string")
@@ -307,92 +294,71 @@ class LoadChecks:
             )
             met = met.withColumn("holder", f.coalesce("held_by", "next"))
             met = met.filter("holder is not null")
-            failing = failing.unionByName(_found(met, first=column, second="holder"))
-        elif held is not None:
+            return failing.unionByName(_found(met, first=column, second="holder"))
+        if held is not None:
             met = first.join(held, column)
-            failing = failing.unionByName(_found(met, first=column, second="held_by"))
-        place = list(item.unique).index(names) + 1
-        return RelationCheck(
-            code=Code.UNIQUE_VIOLATION,
-            ref=ref,
-            failing=failing,
-            violation=lambda row: _unique(item, names, row, place=place),
-        )
+            return failing.unionByName(_found(met, first=column, second="held_by"))
+        return failing
 
-    def _nodes(self, ref: TableRef, there: DataFrame | None) -> DataFrame | None:
-        """Ids of the nodes of the final image, of which some are there; `None` for none."""
-        found = None if there is None else there.select("id")
+    def _holders(self, rule: UniqueRule) -> DataFrame | None:
+        """Tuples of committed rows that the load leaves as they are, and the first id of each."""
+        there = self._stays(rule)
+        if there is None:
+            return None
+        column = key_column(rule)
+        touched = self.image(ref_of(rule.item)).select(f.col("id").alias("held_by"))
+        held = there.select(f.col("id").alias("held_by"), column)
+        held = held.filter(f.col(column).isNotNull()).join(touched, "held_by", "left_anti")
+        return held.groupBy(column).agg(f.min("held_by").alias("held_by"))
+
+    def _orphans(self, rule: EndRule) -> DataFrame:
+        nodes = self._stays(rule)
+        return self._without_nodes(self.image(ref_of(rule.item)), rule, nodes)
+
+    def _left_behind(self, rule: KeptEndRule) -> DataFrame | None:
+        """No node goes away but with all nodes of its type."""
+        edges = self._stays(rule) if self._replaces(rule.node) else None
+        return None if edges is None else self._without_nodes(edges, rule, None)
+
+    def _without_nodes(
+        self, edges: DataFrame, rule: EndpointRule, there: DataFrame | None
+    ) -> DataFrame:
+        """Edges whose node is neither staged nor among those that are there."""
+        endpoint = rule.endpoint
+        ends = edges.filter(f.col(endpoint).isNotNull()).select("id", PLACE, endpoint)
+        nodes = None if there is None else there.select("id")
+        ref = ref_of(rule.node)
         if self._tables[ref].parts:
             staged = self.staged(ref).select("id")
-            found = staged if found is None else found.unionByName(staged)
-        return found
+            nodes = staged if nodes is None else nodes.unionByName(staged)
+        if nodes is not None:
+            ends = ends.join(nodes.select(f.col("id").alias(endpoint)), endpoint, "left_anti")
+        return _found(ends, first=endpoint)
 
-    def _orphans(self, item: EdgeType) -> Iterator[RelationCheck]:
-        ref = ref_of(item)
-        table = self._tables[ref]
-        for endpoint in _ENDPOINTS:
-            name = item.from_type if endpoint == "src" else item.to_type
-            node = ref_of(self._catalog.node_types[name])
-            edges: DataFrame | None = None
-            there: DataFrame | None = None
-            if table.parts:
-                edges = self.image(ref)
-                there = self._stays(node, self._frames.existence(ref, endpoint))
-            elif self._replaces(node):
-                edges = self._stays(ref, AllRows())
-            if edges is None:
-                continue
-            ends = edges.filter(f.col(endpoint).isNotNull()).select("id", PLACE, endpoint)
-            nodes = self._nodes(node, there)
-            if nodes is not None:
-                known = nodes.select(f.col("id").alias(endpoint))
-                ends = ends.join(known, endpoint, "left_anti")
-            yield self._orphan_check(ref, item, endpoint, ends)
-
-    def _orphan_check(
-        self, ref: TableRef, item: EdgeType, endpoint: str, ends: DataFrame
-    ) -> RelationCheck:
-        return RelationCheck(
-            is_committed=not self._tables[ref].parts,
-            code=Code.ORPHAN_EDGE,
-            ref=ref,
-            failing=_found(ends, first=endpoint),
-            violation=lambda row: orphan_edge(item, endpoint, row.subject, node_id=row.first or ""),
-        )
-
-    def _cardinality(self, ref: TableRef, item: EdgeType) -> RelationCheck:
-        low, high = item.card
+    def _sources(self, rule: CardinalityRule) -> DataFrame:
+        ref = ref_of(rule.item)
         image = self.image(ref).filter("src is not null").select("id", "src")
         final, touched = image, image.select("src")
-        there = self.counted(ref)
+        there = self.counted(rule)
         if there is not None:
             there = there.select("id", "src")
             ids = self.image(ref).select("id")
             final = image.unionByName(there.join(ids, "id", "left_anti"))
             touched = touched.unionByName(there.join(ids, "id", "left_semi").select("src"))
         touched = touched.distinct()
-        node = ref_of(self._catalog.node_types[item.from_type])
-        if self._replaces(node):
-            ids = self.staged(node).select(f.col("id").alias("src"))
+        if self._replaces(rule.node):
+            ids = self.staged(ref_of(rule.node)).select(f.col("id").alias("src"))
             touched = touched.join(ids, "src", "left_semi")
         counts = final.groupBy("src").agg(f.count("id").alias("edges"))
         found = touched.join(counts, "src", "left").fillna({"edges": 0})
-        broken = f.col("edges") < low
-        if high is not None:
-            broken = broken | (f.col("edges") > high)
-        failing = found.filter(broken).select(
+        broken = f.col("edges") < rule.low
+        if rule.high is not None:
+            broken = broken | (f.col("edges") > rule.high)
+        return found.filter(broken).select(
             f.col("src").alias("id"),
             f.lit(-1).cast("bigint").alias(PLACE),
             f.col("edges").cast("string").alias("first"),
             f.lit(None).cast("string").alias("second"),
-        )
-        return RelationCheck(
-            code=Code.CARDINALITY_VIOLATION,
-            ref=ref,
-            failing=failing,
-            violation=lambda row: cardinality_violation(
-                item, row.subject.entity_id or "", edges=int(row.first or 0)
-            ),
         )
 
 
@@ -439,25 +405,26 @@ def failed_row(row: Mapping[str, Any]) -> FailedRow:  # Any: one value per colum
     return FailedRow(subject=subject, first=row["first"], second=row["second"])
 
 
-def _unique(
-    item: NodeType | EdgeType, names: Sequence[str], row: FailedRow, *, place: int
-) -> Violation:
-    return unique_violation(
-        item,
-        names,
-        row.subject,
-        values=_shown(item, names, row.first or ""),
-        held_by=row.second or "",
-        place=place,
-    )
+def _violation(rule: RelationRule, row: FailedRow) -> Violation:
+    match rule:
+        case NewIdRule():
+            return rule.violation(row.subject)
+        case UniqueRule():
+            values = _shown(rule, row.first or "")
+            return rule.violation(row.subject, values=values, held_by=row.second or "")
+        case EndRule() | KeptEndRule():
+            return rule.violation(row.subject, node_id=row.first or "")
+        case CardinalityRule():
+            return rule.violation(row.subject.entity_id or "", edges=int(row.first or 0))
+        case _:
+            assert_never(rule)
 
 
-def _shown(item: NodeType | EdgeType, names: Sequence[str], spelled: str) -> list[Shown]:
+def _shown(rule: UniqueRule, spelled: str) -> list[Shown]:
     """The values of a tuple, from its canonical spelling."""
-    kinds = [item.properties[name].type if name in item.properties else STRING for name in names]
-    spellings = [spelled] if len(names) == 1 else json.loads(spelled)
+    spellings = [spelled] if len(rule.names) == 1 else json.loads(spelled)
     return [
         # cast: the reader of spellings gives what a column of the type holds.
         show_value(cast("StoredValue", read_spelling(text, kind)), kind)
-        for text, kind in zip(spellings, kinds, strict=True)
+        for text, kind in zip(spellings, rule.kinds, strict=True)
     ]

@@ -13,7 +13,7 @@ from pyspark.sql import functions as f
 
 from omnigraph.errors import InternalError
 from omnigraph.graph.load.quarantine import Broken, BrokenRow
-from omnigraph.graph.validation import Code, Findings, gather
+from omnigraph.graph.validation import Findings, gather
 from omnigraph.pipeline.checks.join_checks import failed_row
 from omnigraph.pipeline.staging.key_columns import PLACE
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from omnigraph.graph.manifest.rows import TableRef
     from omnigraph.graph.validation import Violation
+    from omnigraph.graph.validation.relation_rules import CardinalityRule, RelationRule
     from omnigraph.lang.catalog import EdgeType
     from omnigraph.pipeline.checks.join_checks import LoadChecks, RelationCheck
     from omnigraph.pipeline.spark.session import PipelineSession
@@ -79,7 +80,7 @@ class JoinRelations:
                 blamed = {each.violation.subject.entity_id for each in found}
                 left = tuple(each for name, each in by_source.items() if name not in blamed)
                 rows += found
-                counts = {Code.CARDINALITY_VIOLATION: len(left)} if left else {}
+                counts = {check.rule.code: len(left)} if left else {}
                 blocking.append(Findings(violations=left, counts=counts))
         return Broken(rows=rows, blocking=gather(blocking))
 
@@ -87,7 +88,7 @@ class JoinRelations:
         """Records of an edge id that a later one replaces."""
         return self._checks.superseded()
 
-    def _failing(self, checks: Sequence[RelationCheck]) -> list[BrokenRow]:
+    def _failing(self, checks: Sequence[RelationCheck[RelationRule]]) -> list[BrokenRow]:
         """The rows that fail any of the checks, in one query."""
         if not checks:
             return []
@@ -102,16 +103,16 @@ class JoinRelations:
         return [_broken(checks[row["number"]], row) for row in rows]
 
     def _of_sources(
-        self, check: RelationCheck, by_source: Mapping[str, Violation]
+        self, check: RelationCheck[CardinalityRule], by_source: Mapping[str, Violation]
     ) -> list[BrokenRow]:
         ref = check.ref
-        low, _ = self._edge_types[ref].card
+        low = check.rule.low
         failing = check.failing.select(
             f.col("id").alias("source"), f.col("first").cast("bigint").alias("edges")
         )
         records = self._checks.staged(ref).select("id", "src", PLACE)
         blamed = records.join(failing, records["src"] == failing["source"]).select(PLACE, "source")
-        there = self._checks.counted(ref) if low else None
+        there = self._checks.counted(check.rule) if low else None
         if there is not None:
             few = failing.filter(f.col("edges") < low)
             blamed = blamed.unionByName(self._moved(ref, there, few))
@@ -134,7 +135,7 @@ class JoinRelations:
         return found
 
 
-def _broken(check: RelationCheck, row: Mapping[str, Any]) -> BrokenRow:
+def _broken(check: RelationCheck[RelationRule], row: Mapping[str, Any]) -> BrokenRow:
     failed = failed_row(row)
     if failed.subject.input_line is None:
         raise InternalError(f"a row of {check.ref} has no place; please report this")

@@ -27,6 +27,7 @@ from omnigraph.graph.blobs.unseen_blobs import with_unseen_blobs
 from omnigraph.graph.load.vector_filling import VectorFiller, without_missing_vectors
 from omnigraph.graph.manifest.table_refs import ref_of
 from omnigraph.graph.validation import ALL_ROWS, Findings, check_rows, gather
+from omnigraph.graph.validation.relation_rules import compared_columns
 from omnigraph.ids import UlidSource
 from omnigraph.lang.catalog import NodeType
 from omnigraph.pipeline.intake.part_findings import keep_findings
@@ -34,7 +35,7 @@ from omnigraph.pipeline.intake.part_rejects import PartRejects
 from omnigraph.pipeline.spark.conform import to_ipc
 from omnigraph.pipeline.spark.task_storage import TaskTable, open_task_storage, open_task_table
 from omnigraph.pipeline.staging.job_files import staging_folder, write_noted
-from omnigraph.pipeline.staging.key_columns import PLACE, stored_names
+from omnigraph.pipeline.staging.key_columns import PLACE
 from omnigraph.pipeline.staging.part_result import (
     IntakeResult,
     TableIntake,
@@ -294,7 +295,7 @@ def _keys_of(
     item: NodeType | EdgeType, rows: pa.Table, lines: Numbers, chosen: npt.NDArray[np.bool_]
 ) -> pa.RecordBatch:
     """What checks across rows look at, of the chosen rows; places are lines of the part."""
-    kept = rows.select(stored_names(item)).filter(pa.array(chosen))
+    kept = rows.select(compared_columns(item)).filter(pa.array(chosen))
     kept = kept.append_column(PLACE, pa.array(lines[chosen], pa.int64())).combine_chunks()
     # A broken row may lack what the table requires.
     fields = [each.with_nullable(nullable=True) for each in kept.schema]

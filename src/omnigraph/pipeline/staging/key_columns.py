@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 
 from omnigraph.graph.arrays import one_array
+from omnigraph.graph.validation.relation_rules import ENDPOINTS, member_kinds, unique_rules
 from omnigraph.graph.validation.spelling import render_ids
-from omnigraph.lang.catalog import EdgeType, NodeType
-from omnigraph.lang.types import STRING
+from omnigraph.lang.catalog import EdgeType
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from omnigraph.graph.validation.relation_rules import UniqueRule
+    from omnigraph.lang.catalog import NodeType
 
 PLACE: Final = "place"
 """Where a row stands in the input: the split in the upper bits, the line within it below."""
@@ -25,47 +26,32 @@ PLACE: Final = "place"
 LINE_BITS: Final = 40
 
 
-def unique_tuples(item: NodeType | EdgeType) -> list[tuple[str, ...]]:
-    """The `@unique` constraints that the id does not stand for, in their order."""
-    key = item.key if isinstance(item, NodeType) else None
-    return [tuple(names) for names in item.unique if tuple(names) != key]
-
-
-def tuple_column(number: int) -> str:
-    """The column of a `@unique`, counted from 0."""
-    return f"unique_{number}"
+def key_column(rule: UniqueRule) -> str:
+    """The column that holds the tuples of a rule."""
+    return "id" if rule.is_identity else f"unique_{rule.place}"
 
 
 def key_schema(item: NodeType | EdgeType) -> pa.Schema:
     """The key columns of a type, with the place."""
-    names = ["id", *(("src", "dst") if isinstance(item, EdgeType) else ())]
-    names += [tuple_column(number) for number in range(len(unique_tuples(item)))]
-    kinds: dict[str, pa.DataType] = dict.fromkeys(names, pa.string())
+    kinds: dict[str, pa.DataType] = dict.fromkeys(_tuples(item), pa.string())
     return pa.schema({**kinds, PLACE: pa.int64()})
-
-
-def stored_names(item: NodeType | EdgeType) -> list[str]:
-    """The columns of a table that checks across rows look at."""
-    names = ["id", *(("src", "dst") if isinstance(item, EdgeType) else ())]
-    names += (item.key if isinstance(item, NodeType) else None) or ()
-    for members in unique_tuples(item):
-        names += [name for name in members if name not in names]
-    return names
 
 
 def key_batch(item: NodeType | EdgeType, rows: pa.Table) -> pa.RecordBatch:
     """The key columns of rows that have the stored ones and their places."""
     columns: list[pa.Array[Any]] = [  # Any: texts and one column of numbers
-        _tuple(item, rows, (name,))
-        for name in ("id", *(("src", "dst") if isinstance(item, EdgeType) else ()))
+        render_ids([one_array(rows[name]) for name in names], member_kinds(item, names))
+        for names in _tuples(item).values()
     ]
-    columns += [_tuple(item, rows, names) for names in unique_tuples(item)]
     columns.append(one_array(rows[PLACE]))
     return pa.RecordBatch.from_arrays(columns, schema=key_schema(item))
 
 
-def _tuple(
-    item: NodeType | EdgeType, rows: pa.Table, names: Sequence[str]
-) -> pa.Array[Any]:  # Any: as above
-    kinds = [item.properties[name].type if name in item.properties else STRING for name in names]
-    return render_ids([one_array(rows[name]) for name in names], kinds)
+def _tuples(item: NodeType | EdgeType) -> dict[str, tuple[str, ...]]:
+    """The key columns of a type but the place, and which stored columns each is made of."""
+    names = ("id", *(ENDPOINTS if isinstance(item, EdgeType) else ()))
+    declared = [rule for rule in unique_rules(item) if not rule.is_identity]
+    return {
+        **{name: (name,) for name in names},
+        **{key_column(rule): rule.names for rule in declared},
+    }

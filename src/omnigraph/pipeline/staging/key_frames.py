@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from omnigraph.graph.validation.relation_rules import compared_columns
 from omnigraph.pipeline.spark.conform import from_ipc
 from omnigraph.pipeline.spark.task_storage import TaskTable, open_task_storage, open_task_table
 from omnigraph.pipeline.spark.tasks import frame_of_tasks
@@ -21,7 +22,6 @@ from omnigraph.pipeline.staging.key_columns import (
     PLACE,
     key_batch,
     key_schema,
-    stored_names,
 )
 
 if TYPE_CHECKING:
@@ -168,7 +168,7 @@ def read_part(storage: GraphStorage, table: StagedTable, part: StagedPart) -> It
         handle = open_task_table(storage, table.view)
         start = 0
         for batch in storage.tables.scan(
-            handle, columns=stored_names(table.item), fragments=part.fragments
+            handle, columns=compared_columns(table.item), fragments=part.fragments
         ):
             end = start + batch.num_rows
             if lines is not None:
@@ -180,7 +180,7 @@ def read_part(storage: GraphStorage, table: StagedTable, part: StagedPart) -> It
     if part.bad_file is not None:
         for batch in from_ipc(storage.objects.get(part.bad_file)):
             places = batch.column(PLACE).to_numpy() + base
-            yield _placed(batch.select(stored_names(table.item)), places)
+            yield _placed(batch.select(compared_columns(table.item)), places)
 
 
 def lines_of(storage: GraphStorage, part: StagedPart, rows: int) -> npt.NDArray[np.int64]:
@@ -211,7 +211,7 @@ def _scan_committed(task: _CommittedScan) -> Iterator[pa.RecordBatch]:
     storage = open_task_storage(task.root)
     handle = open_task_table(storage, task.table)
     for batch in storage.tables.scan(
-        handle, columns=stored_names(task.item), fragments=task.fragments
+        handle, columns=compared_columns(task.item), fragments=task.fragments
     ):
         places = np.full(batch.num_rows, _NO_PLACE, np.int64)
         yield key_batch(task.item, _placed(batch, places))
