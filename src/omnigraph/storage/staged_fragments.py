@@ -25,11 +25,12 @@ from omnigraph.storage.files import line_folder, written_files
 from omnigraph.storage.handles import Pin, TableHandle
 from omnigraph.storage.layout import batches_of
 from omnigraph.storage.reading import ROW_ID, ScanOptions, scan
-from omnigraph.storage.transactions import live_rows, nothing, staged
+from omnigraph.storage.transactions import nothing, staged
 from omnigraph.storage.writes import (
+    append_fragments,
     merge_stream,
+    overwrite_with_fragments,
     stage_merge_insert,
-    with_text_indexes,
     write_rows,
 )
 
@@ -182,36 +183,10 @@ def stage_pieces(
         )
     if changed or pieces.updated or pieces.emptied:
         raise InternalError(f"{handle.layout.table_key}: pieces of an update staged as {kind}")
-    return _stage_new(writing, handle, kind, _plain(handle, pieces.added), stamp)
-
-
-def _stage_new(
-    writing: Writing,
-    handle: TableHandle,
-    kind: PieceKind,
-    fragments: list[FragmentMetadata],
-    stamp: WriteStamp,
-) -> StagedWrite:
-    def rebase(newer: TableHandle) -> StagedWrite:
-        return _stage_new(writing, newer, kind, fragments, stamp)
-
-    added = sum(fragment.num_rows for fragment in fragments)
+    fragments = _plain(handle, pieces.added)
     if kind is PieceKind.OVERWRITE:
-        replaced = staged(
-            writing,
-            handle,
-            lance_writes.overwrite(handle.dataset, fragments),
-            stamp,
-            added=added,
-            removed=live_rows(writing, handle),
-            rebase=rebase,
-        )
-        return with_text_indexes(writing, replaced, stamp)
-    if not fragments:
-        return nothing(writing, handle, rebase)
-    return staged(
-        writing, handle, LanceOperation.Append(fragments), stamp, added=added, rebase=rebase
-    )
+        return overwrite_with_fragments(writing, handle, fragments, stamp)
+    return append_fragments(writing, handle, fragments, stamp)
 
 
 def _plain(handle: TableHandle, fragments: Iterable[FragmentMetadata]) -> list[FragmentMetadata]:

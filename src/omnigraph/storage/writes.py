@@ -41,14 +41,16 @@ def stage_append(
     writing: Writing, handle: TableHandle, rows: Rows, stamp: WriteStamp
 ) -> StagedWrite:
     """Adds rows whose ids are proven absent."""
-    return _append(writing, handle, write_rows(writing, handle, rows), stamp)
+    return append_fragments(writing, handle, write_rows(writing, handle, rows), stamp)
 
 
-def _append(
+def append_fragments(
     writing: Writing, handle: TableHandle, fragments: list[FragmentMetadata], stamp: WriteStamp
 ) -> StagedWrite:
+    """Adds rows that were written as these fragments."""
+
     def rebase(newer: TableHandle) -> StagedWrite:
-        return _append(writing, newer, fragments, stamp)
+        return append_fragments(writing, newer, fragments, stamp)
 
     if not fragments:
         return nothing(writing, handle, rebase)
@@ -308,16 +310,17 @@ def stage_overwrite(
     fragments = [] if rows is None else write_rows(writing, handle, rows)
 
     def rebase(newer: TableHandle) -> StagedWrite:
-        return _overwrite(writing, newer, fragments, stamp)
+        return overwrite_with_fragments(writing, newer, fragments, stamp)
 
     if not fragments and not live_rows(writing, handle):
         return nothing(writing, handle, rebase)
     return rebase(handle)
 
 
-def _overwrite(
+def overwrite_with_fragments(
     writing: Writing, handle: TableHandle, fragments: list[FragmentMetadata], stamp: WriteStamp
 ) -> StagedWrite:
+    """Replaces every row by those that were written as these fragments, text indexes kept."""
     replaced = staged(
         writing,
         handle,
@@ -325,13 +328,8 @@ def _overwrite(
         stamp,
         added=sum(fragment.num_rows for fragment in fragments),
         removed=live_rows(writing, handle),
-        rebase=lambda newer: _overwrite(writing, newer, fragments, stamp),
+        rebase=lambda newer: overwrite_with_fragments(writing, newer, fragments, stamp),
     )
-    return with_text_indexes(writing, replaced, stamp)
-
-
-def with_text_indexes(writing: Writing, replaced: StagedWrite, stamp: WriteStamp) -> StagedWrite:
-    """An overwrite, and the link that registers the text indexes that it drops."""
     if not replaced.base.layout.text_indexes:
         return replaced
     return chain(writing, replaced, lambda base: stage_text_indexes(writing, base, stamp))
