@@ -20,9 +20,9 @@ from omnigraph.graph.load.quarantine import Rejections, set_aside
 from omnigraph.graph.load.reject_files import Reject, RejectCause
 from omnigraph.graph.ndjson.rejected_lines import stored_lines
 from omnigraph.pipeline.files.splits import read_blocks
-from omnigraph.pipeline.intake.part_rejects import RAW_ROWS, keep_file, read_raws, read_rejects
+from omnigraph.pipeline.intake.part_rejects import RAW_ROWS, read_raws, read_rejects
 from omnigraph.pipeline.spark.task_storage import open_task_storage, open_task_table
-from omnigraph.pipeline.staging.job_files import staging_folder
+from omnigraph.pipeline.staging.job_files import keep_batches, staging_folder
 from omnigraph.pipeline.staging.key_columns import LINE_BITS
 from omnigraph.pipeline.staging.key_frames import lines_of
 from omnigraph.settings import load_process_settings
@@ -174,8 +174,8 @@ def fetch_rows(task: RawTask) -> Iterator[pa.RecordBatch]:
         [pa.array(list(found), pa.int64()), pa.array(list(found.values()), pa.large_binary())],
         schema=RAW_ROWS,
     )
-    folder = staging_folder(task.plan.operation_id)
-    path = keep_file(storage, folder, "raws", task.ordinal, batch)
+    name = f"{staging_folder(task.plan.operation_id)}/raws-{task.ordinal:06d}"
+    path = keep_batches(storage, name, [batch])
     yield pa.RecordBatch.from_arrays([pa.array([path])], schema=_PATH)
 
 

@@ -13,9 +13,8 @@ from dataclasses import asdict
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Final
 
-from omnigraph.clock import SystemClock
 from omnigraph.graph.validation import Code, EntityKind, Findings, Subject, Violation
-from omnigraph.ids import UlidSource
+from omnigraph.pipeline.staging.job_files import keep_object
 from omnigraph.pipeline.staging.part_result import KeptFindings
 
 if TYPE_CHECKING:
@@ -40,10 +39,8 @@ def keep_findings(
         return KeptFindings(counts=findings.counts, sample=sample)
     lines = [json.dumps(asdict(each)).encode() + b"\n" for each in findings.violations]
     sizes = list(accumulate(map(len, lines)))
-    # A task that runs twice must not write over what the other run told of.
-    run = UlidSource(SystemClock()).next_ulid()
-    path = f"{folder}/violations-{ordinal:06d}-{run}.ndjson"
-    storage.objects.put(path, b"".join(lines))
+    name = f"{folder}/violations-{ordinal:06d}"
+    path = keep_object(storage, name, b"".join(lines), ".ndjson")
     return KeptFindings(
         counts=findings.counts,
         sample=sample,

@@ -12,12 +12,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
-from omnigraph.clock import SystemClock
 from omnigraph.graph.load.quarantine import Fault, RejectedRow, rejected_row
 from omnigraph.graph.manifest.rows import TableRef
 from omnigraph.graph.validation import Code
-from omnigraph.ids import UlidSource
-from omnigraph.pipeline.spark.conform import from_ipc, to_ipc
+from omnigraph.pipeline.spark.conform import from_ipc
+from omnigraph.pipeline.staging.job_files import keep_batches
 from omnigraph.pipeline.staging.key_columns import LINE_BITS
 from omnigraph.pipeline.staging.part_result import KeptRejects
 
@@ -73,20 +72,8 @@ class PartRejects:
             return KeptRejects(count=self._count)
         rows = sorted(self._rows, key=lambda row: row["line"])
         batch = pa.RecordBatch.from_pylist(rows, schema=_KEPT)
-        return KeptRejects(
-            count=self._count, path=keep_file(storage, folder, "rejects", ordinal, batch)
-        )
-
-
-def keep_file(
-    storage: GraphStorage, folder: str, what: str, ordinal: int, batch: pa.RecordBatch
-) -> str:
-    """A file of the job with what belongs to a part of the input; its path."""
-    # A task that runs twice must not write over what the other run told of.
-    run = UlidSource(SystemClock()).next_ulid()
-    path = f"{folder}/{what}-{ordinal:06d}-{run}.arrow"
-    storage.objects.put(path, to_ipc([batch], batch.schema))
-    return path
+        path = keep_batches(storage, f"{folder}/rejects-{ordinal:06d}", [batch])
+        return KeptRejects(count=self._count, path=path)
 
 
 def read_rejects(storage: GraphStorage, kept: KeptRejects, ordinal: int) -> Iterator[RejectedRow]:

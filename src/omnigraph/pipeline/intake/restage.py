@@ -17,10 +17,10 @@ import pyarrow as pa
 from omnigraph.errors import InternalError
 from omnigraph.graph.validation import FittedRows, follow_respelled
 from omnigraph.lang.catalog import EdgeType
-from omnigraph.pipeline.intake.row_stager import INTAKE_RESULT, keep_batches, keep_lines
+from omnigraph.pipeline.intake.row_stager import INTAKE_RESULT, keep_lines, part_object
 from omnigraph.pipeline.spark.conform import from_ipc
 from omnigraph.pipeline.spark.task_storage import TaskTable, open_task_storage, open_task_table
-from omnigraph.pipeline.staging.job_files import write_noted
+from omnigraph.pipeline.staging.job_files import keep_batches, write_noted
 from omnigraph.pipeline.staging.key_frames import lines_of
 
 if TYPE_CHECKING:
@@ -118,9 +118,8 @@ class _Restaging:
             batches += rows.combine_chunks().to_batches()
         if not batches:
             return None
-        return keep_batches(
-            self._storage, task.operation_id, task.part.ordinal, task.ref, "bad", batches
-        )
+        name = part_object(task.operation_id, "bad", task.part.ordinal, task.ref)
+        return keep_batches(self._storage, name, batches)
 
     def _followed(self, rows: pa.Table) -> pa.Table:
         item, known = self._task.item, self._task.respelled

@@ -28,13 +28,11 @@ from omnigraph.graph.load.vector_filling import VectorFiller, without_missing_ve
 from omnigraph.graph.manifest.table_refs import ref_of
 from omnigraph.graph.validation import ALL_ROWS, Findings, check_rows, gather
 from omnigraph.graph.validation.relation_rules import compared_columns
-from omnigraph.ids import UlidSource
 from omnigraph.lang.catalog import NodeType
 from omnigraph.pipeline.intake.part_findings import keep_findings
 from omnigraph.pipeline.intake.part_rejects import PartRejects
-from omnigraph.pipeline.spark.conform import to_ipc
 from omnigraph.pipeline.spark.task_storage import TaskTable, open_task_storage, open_task_table
-from omnigraph.pipeline.staging.job_files import staging_folder, write_noted
+from omnigraph.pipeline.staging.job_files import keep_batches, staging_folder, write_noted
 from omnigraph.pipeline.staging.key_columns import PLACE
 from omnigraph.pipeline.staging.part_result import (
     IntakeResult,
@@ -44,7 +42,7 @@ from omnigraph.pipeline.staging.vector_cache import PaidVectors
 from omnigraph.settings import load_process_settings
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping
 
     from omnigraph.graph.blobs.addresses import ExternalBlobs
     from omnigraph.graph.blobs.blob_values import BlobBudget
@@ -248,7 +246,9 @@ class RowStager:
             bad_file=None
             if not held.bad
             else keep_batches(
-                self._storage, self._plan.operation_id, self._ordinal, ref, "bad", held.bad
+                self._storage,
+                part_object(self._plan.operation_id, "bad", self._ordinal, ref),
+                held.bad,
             ),
         )
 
@@ -268,27 +268,14 @@ def keep_lines(
     follows = len(lines) == 0 or bool((np.diff(lines) == 1).all())
     if follows:
         return KeptLines(first_line=int(lines[0]) if len(lines) else None, lines_file=None)
-    batches = [pa.record_batch({"line": pa.array(lines)})]
-    return KeptLines(
-        first_line=None,
-        lines_file=keep_batches(storage, operation_id, ordinal, ref, "lines", batches),
-    )
+    name = part_object(operation_id, "lines", ordinal, ref)
+    batch = pa.record_batch({"line": pa.array(lines)})
+    return KeptLines(first_line=None, lines_file=keep_batches(storage, name, [batch]))
 
 
-def keep_batches(
-    storage: GraphStorage,
-    operation_id: str,
-    ordinal: int,
-    ref: TableRef,
-    what: str,
-    batches: Sequence[pa.RecordBatch],
-) -> str:
-    """Batches that belong to no table, in a file of the job; its path."""
-    # A task that runs twice must not write over what the other run told of.
-    run = UlidSource(SystemClock()).next_ulid()
-    path = f"{staging_folder(operation_id)}/{what}-{ordinal:06d}-{ref.table_id}-{run}.arrow"
-    storage.objects.put(path, to_ipc(batches, batches[0].schema))
-    return path
+def part_object(operation_id: str, what: str, ordinal: int, ref: TableRef) -> str:
+    """The name of what a job keeps of the rows of one table in one part."""
+    return f"{staging_folder(operation_id)}/{what}-{ordinal:06d}-{ref.table_id}"
 
 
 def _keys_of(

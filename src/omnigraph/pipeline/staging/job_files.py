@@ -1,5 +1,8 @@
 """The files that a job wrote, noted at once, so that what no commit took can be removed.
 
+An object that a task keeps beside its rows has a name of its own for each attempt: a task that runs
+twice must not write over what the other run told of.
+
 What a task gives back is lost when Spark gives up on its stage, and with it the names of its files.
 What the driver staged is staged again when others were faster, and the first files are of no use.
 """
@@ -12,9 +15,12 @@ from typing import TYPE_CHECKING
 
 from omnigraph.clock import SystemClock
 from omnigraph.ids import UlidSource
+from omnigraph.pipeline.spark.conform import to_ipc
 from omnigraph.storage.signals import ObjectMissing
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import pyarrow as pa
 
     from omnigraph.storage.graph_storage import GraphStorage
@@ -76,10 +82,20 @@ def write_noted(
     """Stage rows for a table, and note the files."""
     pieces = storage.tables.write_pieces(handle, rows, rows_per_file=rows_per_file)
     files = storage.tables.piece_files(handle, pieces)
-    # A task that runs twice must not write over what the other run told of.
-    run = UlidSource(SystemClock()).next_ulid()
-    storage.objects.put(f"{_notes(operation_id)}-{run}.json", json.dumps(files).encode())
+    keep_object(storage, _notes(operation_id), json.dumps(files).encode(), ".json")
     return pieces
+
+
+def keep_object(storage: GraphStorage, name: str, data: bytes, suffix: str = "") -> str:
+    """Write an object of this attempt, whose path begins with a name; the path."""
+    path = f"{name}-{UlidSource(SystemClock()).next_ulid()}{suffix}"
+    storage.objects.put(path, data)
+    return path
+
+
+def keep_batches(storage: GraphStorage, name: str, batches: Sequence[pa.RecordBatch]) -> str:
+    """Write batches that belong to no table, at least one, as such an object; its path."""
+    return keep_object(storage, name, to_ipc(batches, batches[0].schema), ".arrow")
 
 
 def noted_files(storage: GraphStorage, operation_id: str) -> list[str]:

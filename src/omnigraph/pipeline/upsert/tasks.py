@@ -14,11 +14,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from omnigraph.clock import SystemClock
 from omnigraph.errors import InternalError
-from omnigraph.ids import UlidSource
 from omnigraph.pipeline.spark.errors import describe_failure, is_failure
 from omnigraph.pipeline.spark.task_storage import TaskTable, open_task_storage, open_task_table
+from omnigraph.pipeline.staging.job_files import keep_object
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -274,9 +273,7 @@ def keep_offsets(
 ) -> dict[int, StoredOffsets]:
     """Write the offsets of rows at these addresses; where those of each fragment are."""
     offsets, spans = _by_fragment(addresses)
-    # A task that runs twice must not write over what the other run told of.
-    path = f"{folder}/offsets-{name}-{UlidSource(SystemClock()).next_ulid()}"
-    storage.objects.put(path, offsets.tobytes())
+    path = keep_object(storage, f"{folder}/offsets-{name}", offsets.tobytes())
     size = OFFSET.itemsize
     return {
         number: StoredOffsets(path=path, start=start * size, end=end * size)
