@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Final
 
 from omnigraph.errors import Cancelled, ReadSetChanged, StorageUnavailable
 from omnigraph.pipeline.intake.inputs import Position
-from omnigraph.pipeline.intake.row_stager import intake_batch
 from omnigraph.pipeline.spark.tasks import TaskResult
+from omnigraph.pipeline.staging.result_row import result_row
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -177,7 +177,7 @@ class StagedFrame:
             self.files.end_claim()
             raise
         return [
-            TaskResult(partition=at, attempt=1, batches=(intake_batch(result),))
+            TaskResult(partition=at, attempt=1, batches=(result_row(result),))
             for at, result in enumerate(self.files.results)
         ]
 

@@ -8,7 +8,6 @@ committed, and a task that runs again gives the same rows.
 
 from __future__ import annotations
 
-import pickle
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -16,13 +15,13 @@ import numpy as np
 import pyarrow as pa
 
 from omnigraph.embedding.text_keys import text_keys
-from omnigraph.errors import InternalError
 from omnigraph.graph.arrays import is_given, one_array, text_array
 from omnigraph.graph.load.vector_filling import with_vectors
 from omnigraph.pipeline.embed.targets import EmbedMode, EmbedTarget, any_wanted
 from omnigraph.pipeline.spark.task_storage import TaskTable, open_task_storage, open_task_table
+from omnigraph.pipeline.staging.result_row import result_row
 from omnigraph.pipeline.staging.vector_cache import StoredPlaces, VectorFiles
-from omnigraph.pipeline.upsert.tasks import RESULT, StoredOffsets, keep_offsets
+from omnigraph.pipeline.upsert.tasks import StoredOffsets, keep_offsets
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -76,16 +75,7 @@ class Filled:
 
 def fill(task: FillTask) -> Iterator[pa.RecordBatch]:
     """Write the rows that get a vector; one row with the pickled `Filled`."""
-    result = _Filling(task).run()
-    yield pa.record_batch([pa.array([pickle.dumps(result)], pa.binary())], schema=RESULT)
-
-
-def read_filled(batch: pa.RecordBatch) -> Filled:
-    """What `fill` gave."""
-    result = pickle.loads(batch.column(0)[0].as_py() or b"")  # noqa: S301 - our own task pickled it
-    if not isinstance(result, Filled):
-        raise InternalError(f"filling vectors gave a {type(result).__name__}; please report this")
-    return result
+    yield result_row(_Filling(task).run())
 
 
 class _Filling:

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Final
 
 from omnigraph.errors import InternalError, ReadSetChanged
 from omnigraph.graph.commit.protocol import Stale
-from omnigraph.pipeline.embed.fill import FillTask, fill, read_filled
+from omnigraph.pipeline.embed.fill import Filled, FillTask, fill
 from omnigraph.pipeline.spark.task_storage import TaskTable
 from omnigraph.pipeline.staging.key_frames import group_fragments
-from omnigraph.pipeline.upsert.tasks import RESULT
+from omnigraph.pipeline.staging.result_row import RESULT, read_result
 from omnigraph.pipeline.upsert.written_update import WrittenUpdate
 from omnigraph.storage.staged_fragments import PieceKind, join_pieces
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from omnigraph.graph.jobs.stage_times import StageTimes
-    from omnigraph.pipeline.embed.fill import Filled, FillTarget
+    from omnigraph.pipeline.embed.fill import FillTarget
     from omnigraph.pipeline.embed.targets import EmbedMode
     from omnigraph.pipeline.spark.lanes import TaskLane
     from omnigraph.storage.graph_storage import GraphStorage
@@ -144,7 +144,9 @@ class FilledRows:
         self._tasks += len(tasks)
         retries = 0
         for group, result in zip(groups, self._lane.run(RESOLVE, tasks, fill, RESULT), strict=True):
-            filled = read_filled(result.batches[0])
+            filled = read_result(
+                result.batches[0], Filled, "filling vectors gave a {}; please report this"
+            )
             self._groups.append(
                 _Group(fragments=tuple(by_number[each] for each in group), filled=filled)
             )

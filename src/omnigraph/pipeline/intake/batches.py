@@ -12,9 +12,10 @@ from omnigraph.graph.blobs.blob_values import BlobBudget
 from omnigraph.graph.ndjson.rejected_lines import given_line
 from omnigraph.pipeline.files.row_origin import RunCounter
 from omnigraph.pipeline.intake.derived_ids import DerivedIds
-from omnigraph.pipeline.intake.row_stager import RowStager, intake_batch, look_for_blobs
+from omnigraph.pipeline.intake.row_stager import RowStager, look_for_blobs
 from omnigraph.pipeline.spec.column_map import RowMapping, rows_of
 from omnigraph.pipeline.spec.pipeline_spec import Column
+from omnigraph.pipeline.staging.result_row import result_row
 from omnigraph.settings import load_process_settings
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ class FrameIntake:
             source=self.source,
             start=partition,
         )
-        yield intake_batch(replace(result, runs=counter.runs))
+        yield result_row(replace(result, runs=counter.runs))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +69,7 @@ class RowGroupTask:
 
 def take_row_group(task: RowGroupTask) -> Iterator[pa.RecordBatch]:
     """The body of a task: one row with the result of the row group."""
-    yield intake_batch(
+    yield result_row(
         stage_batches(
             task.plan,
             task.mapping,

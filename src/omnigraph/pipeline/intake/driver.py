@@ -14,9 +14,10 @@ from omnigraph.graph.jobs.stage_teller import Amount
 from omnigraph.lang.catalog import EdgeType
 from omnigraph.pipeline.intake.inputs import FrameInput, LineInput, Where
 from omnigraph.pipeline.intake.part_findings import read_findings
-from omnigraph.pipeline.intake.restage import RestageTask, read_restaged, restage
-from omnigraph.pipeline.intake.row_stager import INTAKE_RESULT, read_intake
+from omnigraph.pipeline.intake.restage import RestageTask, restage
 from omnigraph.pipeline.staging.key_columns import LINE_BITS
+from omnigraph.pipeline.staging.part_result import IntakeResult, TableIntake
+from omnigraph.pipeline.staging.result_row import RESULT, read_result
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from omnigraph.pipeline.intake.row_stager import IntakePlan
     from omnigraph.pipeline.spark.job import JobContext
     from omnigraph.pipeline.staging.key_frames import StagedTable
-    from omnigraph.pipeline.staging.part_result import IntakeResult
     from omnigraph.storage.graph_storage import GraphStorage
     from omnigraph.storage.staged_fragments import Pieces
 
@@ -71,7 +71,10 @@ class InputIntake:
             self.begins.append(where)
             source += each.sources
             found = each.take(plan, where, self.job.lane)
-            results = [read_intake(result.batches[0]) for result in found]
+            results = [
+                read_result(result.batches[0], IntakeResult, "an intake gave a {}")
+                for result in found
+            ]
             self.job.count(found)
             self.job.stages.count(
                 rows=sum(table.read for result in results for table in result.tables.values()),
@@ -254,9 +257,11 @@ class InputIntake:
         )
 
     def _restage(self, tasks: Sequence[RestageTask]) -> None:
-        found = self.job.run("intake", tasks, restage, INTAKE_RESULT)
+        found = self.job.run("intake", tasks, restage, RESULT)
         for task, each in zip(tasks, found, strict=True):
-            table = read_restaged(each.batches[0])
+            table = read_result(
+                each.batches[0], TableIntake, "staging again gave a {}; please report this"
+            )
             self.written.append((task.ref, table.pieces))
             before = self.results[task.part.ordinal]
             self.results[task.part.ordinal] = replace(

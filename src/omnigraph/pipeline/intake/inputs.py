@@ -14,8 +14,8 @@ from omnigraph.pipeline.files.row_origin import file_numbers, find_row
 from omnigraph.pipeline.files.source_errors import changes_told, reading_errors
 from omnigraph.pipeline.intake.batches import FrameIntake, RowGroupTask, take_row_group
 from omnigraph.pipeline.intake.lines import LineTask, take_lines
-from omnigraph.pipeline.intake.row_stager import INTAKE_RESULT
 from omnigraph.pipeline.spark.lanes import require_spark
+from omnigraph.pipeline.staging.result_row import RESULT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -105,7 +105,7 @@ class LineInput:
             for at, split in enumerate(self.splits)
         ]
         work = Amount(size_bytes=self.size_bytes)
-        return lane.run("intake", tasks, take_lines, INTAKE_RESULT, work=work)
+        return lane.run("intake", tasks, take_lines, RESULT, work=work)
 
     def position(self, part: int, line: int, lines: Sequence[int]) -> Position:
         """The line of the file."""
@@ -166,7 +166,7 @@ class ParquetInput:
             for at, group in enumerate(self.groups)
         ]
         work = Amount(rows=self.rows, size_bytes=self.size_bytes)
-        return lane.run("intake", tasks, take_row_group, INTAKE_RESULT, work=work)
+        return lane.run("intake", tasks, take_row_group, RESULT, work=work)
 
     def position(self, part: int, line: int, lines: Sequence[int]) -> Position:
         """The row of the file, counted from 1."""
@@ -209,7 +209,7 @@ class FrameInput:
         body = FrameIntake(plan=plan, mapping=self.mapping, source=where.source, first=where.first)
         told = reading_errors(self.name, self.secrets, mapping=self.mapping, files=self.files)
         with changes_told(self.require_same), told:
-            found = require_spark(lane).run_partitions("intake", self.frame, body, INTAKE_RESULT)
+            found = require_spark(lane).run_partitions("intake", self.frame, body, RESULT)
         if self.require_same is not None:
             self.require_same()
         return found

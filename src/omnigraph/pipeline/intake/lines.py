@@ -14,7 +14,8 @@ from omnigraph.graph.ndjson.reader import LineColumnReader
 from omnigraph.graph.validation import ALL_ROWS, fit_json_rows
 from omnigraph.pipeline.files.splits import Split, read_blocks
 from omnigraph.pipeline.intake.derived_ids import DerivedIds
-from omnigraph.pipeline.intake.row_stager import RowStager, intake_batch, look_for_blobs
+from omnigraph.pipeline.intake.row_stager import RowStager, look_for_blobs
+from omnigraph.pipeline.staging.result_row import result_row
 from omnigraph.settings import load_process_settings
 
 if TYPE_CHECKING:
@@ -87,4 +88,4 @@ def take_lines(task: LineTask) -> Iterator[pa.RecordBatch]:
         stager.refuse(found[refused:], raw)
         refused = len(found)
     result = stager.finish(lines=reader.lines, size_bytes=size_bytes, findings=reader.findings)
-    yield intake_batch(result)
+    yield result_row(result)

@@ -7,21 +7,20 @@ it may be a query, and what embedding was paid for is kept.
 
 from __future__ import annotations
 
-import pickle
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
-from omnigraph.errors import InternalError
 from omnigraph.graph.validation import FittedRows, follow_respelled
 from omnigraph.lang.catalog import EdgeType
-from omnigraph.pipeline.intake.row_stager import INTAKE_RESULT, keep_lines, part_object
+from omnigraph.pipeline.intake.row_stager import keep_lines, part_object
 from omnigraph.pipeline.spark.conform import from_ipc
 from omnigraph.pipeline.spark.task_storage import TaskTable, open_task_storage, open_task_table
 from omnigraph.pipeline.staging.job_files import keep_batches, write_noted
 from omnigraph.pipeline.staging.key_frames import lines_of
+from omnigraph.pipeline.staging.result_row import result_row
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -57,17 +56,7 @@ class RestageTask:
 def restage(task: RestageTask) -> Iterator[pa.RecordBatch]:
     """The body of a task: one row with the pickled `TableIntake` that takes the old one's place."""
     result = _Restaging(task).run()
-    yield pa.record_batch([pa.array([pickle.dumps(result)], pa.binary())], schema=INTAKE_RESULT)
-
-
-def read_restaged(batch: pa.RecordBatch) -> TableIntake:
-    """What `restage` gave."""
-    from omnigraph.pipeline.staging.part_result import TableIntake
-
-    result = pickle.loads(batch.column(0)[0].as_py())  # noqa: S301 - our own task pickled it
-    if not isinstance(result, TableIntake):
-        raise InternalError(f"staging again gave a {type(result).__name__}; please report this")
-    return result
+    yield result_row(result)
 
 
 class _Restaging:

@@ -8,7 +8,6 @@ numbers lie in a file beside.
 
 from __future__ import annotations
 
-import pickle
 from collections import defaultdict
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -20,7 +19,6 @@ import pyarrow as pa
 
 from omnigraph.clock import SystemClock
 from omnigraph.embedding import open_embedder
-from omnigraph.errors import InternalError
 from omnigraph.graph.arrays import one_array
 from omnigraph.graph.blobs.blob_values import joined
 from omnigraph.graph.blobs.unseen_blobs import with_unseen_blobs
@@ -53,7 +51,6 @@ if TYPE_CHECKING:
     from omnigraph.storage.graph_storage import GraphStorage
     from omnigraph.storage.staged_fragments import Pieces
 
-INTAKE_RESULT: Final = pa.schema([pa.field("result", pa.binary(), nullable=False)])
 Numbers: TypeAlias = npt.NDArray[np.int64]
 
 _FLUSH_BYTES: Final = 64 << 20
@@ -98,19 +95,6 @@ def look_for_blobs(plan: IntakePlan, rows: FittedRows, blobs: BlobBudget) -> Fit
         return with_unseen_blobs(rows, blobs, limit=ALL_ROWS)
     blobs.probe()
     return rows
-
-
-def intake_batch(result: IntakeResult) -> pa.RecordBatch:
-    """What a task gives back: one row with the pickled result."""
-    return pa.record_batch([pa.array([pickle.dumps(result)], pa.binary())], schema=INTAKE_RESULT)
-
-
-def read_intake(batch: pa.RecordBatch) -> IntakeResult:
-    """What a task gave."""
-    result = pickle.loads(batch.column(0)[0].as_py())  # noqa: S301 - our own task pickled it
-    if not isinstance(result, IntakeResult):
-        raise InternalError(f"an intake gave a {type(result).__name__}")
-    return result
 
 
 def _of_part(found: Findings) -> Findings:

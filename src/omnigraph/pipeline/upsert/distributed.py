@@ -17,12 +17,11 @@ from omnigraph.errors import InternalError
 from omnigraph.pipeline.spark.task_storage import TaskTable
 from omnigraph.pipeline.staging.job_files import staging_folder
 from omnigraph.pipeline.staging.key_frames import group_fragments
+from omnigraph.pipeline.staging.result_row import RESULT, RESULT_DDL, read_result, read_results
 from omnigraph.pipeline.upsert.tasks import (
     COMMITTED_IDS,
     OFFSET,
     PLACES,
-    RESULT,
-    RESULT_DDL,
     STAGED_IDS,
     Deletion,
     IdScan,
@@ -33,7 +32,6 @@ from omnigraph.pipeline.upsert.tasks import (
     delete_replaced,
     scan_committed,
     scan_staged,
-    unpickled,
     write_part,
 )
 from omnigraph.pipeline.upsert.written_update import WrittenUpdate
@@ -59,6 +57,7 @@ _PART_ROWS: Final = 1 << 19
 _PART_BYTES: Final = 64 << 20
 _PART_FRAGMENTS: Final = 8
 _DELETION_TASKS: Final = 256
+_OTHERWISE: Final = "a task of an upsert gave a {}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,7 +128,7 @@ class DistributedUpsert:
 
         found = self.lane.runner.run("resolve", action, tasks=len(parts))
         results = sorted(
-            (unpickled(each, PartResult) for each in found["result"].to_pylist()),
+            read_results(found, PartResult, _OTHERWISE),
             key=lambda each: each.number,
         )
         if [each.number for each in results] != [each.number for each in parts]:
@@ -174,9 +173,7 @@ class DistributedUpsert:
         ]
         found = self.lane.run("delete replaced", tasks, delete_replaced, RESULT)
         self.times.count(tasks=len(tasks), retries=sum(each.attempt - 1 for each in found))
-        return join_pieces(
-            unpickled(each.batches[0].column(0)[0].as_py(), Pieces) for each in found
-        )
+        return join_pieces(read_result(each.batches[0], Pieces, _OTHERWISE) for each in found)
 
 
 def _by_fragment(results: Iterable[PartResult]) -> dict[int, list[Offsets]]:

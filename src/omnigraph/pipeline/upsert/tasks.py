@@ -6,9 +6,8 @@ told of is left to cleanup. They import Lance when they are called, never before
 
 from __future__ import annotations
 
-import pickle
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +17,7 @@ from omnigraph.errors import InternalError
 from omnigraph.pipeline.spark.errors import describe_failure, is_failure
 from omnigraph.pipeline.spark.task_storage import TaskTable, open_task_storage, open_task_table
 from omnigraph.pipeline.staging.job_files import keep_object
+from omnigraph.pipeline.staging.result_row import result_row
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from omnigraph.storage.staged_fragments import Pieces
 
 OFFSET: Final = np.dtype("<u4")
-RESULT: Final = pa.schema([pa.field("result", pa.binary(), nullable=False)])
-RESULT_DDL: Final = "result binary"
 
 _STAGED_COLUMNS: Final[Mapping[str, pa.DataType]] = {
     "part": pa.int32(),
@@ -49,7 +47,6 @@ _OFFSET_BITS: Final = 32
 _NOWHERE: Final = -1
 
 _Numbers: TypeAlias = npt.NDArray[np.int64]
-_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -180,7 +177,7 @@ class PartBody:
                 raise
             failure = describe_failure(error, partition=part.number, attempt=attempt)
             raise failure.to_exception() from error
-        yield _pickled(replace(result, attempt=attempt))
+        yield result_row(replace(result, attempt=attempt))
 
 
 def write_part(plan: MergePlan, part: MergePart, places: pa.Table) -> PartResult:
@@ -312,7 +309,7 @@ def delete_replaced(task: Deletion) -> Iterator[pa.RecordBatch]:
                 " twice, so some id is in its input twice; please report this"
             )
         found.append(storage.tables.delete_addresses(base, addresses.tolist()))
-    yield _pickled(join_pieces(found))
+    yield result_row(join_pieces(found))
 
 
 def read_addresses(storage: GraphStorage, fragment: int, offsets: Offsets) -> _Numbers:
@@ -320,15 +317,3 @@ def read_addresses(storage: GraphStorage, fragment: int, offsets: Offsets) -> _N
     if isinstance(offsets, StoredOffsets):
         offsets = storage.objects.get_range(offsets.path, offsets.start, offsets.end)
     return np.frombuffer(offsets, OFFSET).astype(np.int64) | (fragment << _OFFSET_BITS)
-
-
-def _pickled(value: object) -> pa.RecordBatch:
-    return pa.record_batch([pa.array([pickle.dumps(value)], pa.binary())], schema=RESULT)
-
-
-def unpickled(data: bytes | None, kind: type[_T]) -> _T:
-    """What a task gave."""
-    found = pickle.loads(data or b"")  # noqa: S301 - our own task pickled it
-    if not isinstance(found, kind):
-        raise InternalError(f"a task of an upsert gave a {type(found).__name__}")
-    return found
