@@ -35,7 +35,7 @@ from omnigraph.graph.validation.relation_rules import (
 from omnigraph.graph.validation.spelling import show_value
 from omnigraph.lang.catalog import EdgeType
 from omnigraph.pipeline.intake.part_findings import COLLECTED_BYTES, halvings
-from omnigraph.pipeline.staging.key_columns import PLACE, key_column
+from omnigraph.pipeline.staging.key_columns import NO_PLACE, PLACE, key_column
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -356,7 +356,7 @@ class LoadChecks:
             broken = broken | (f.col("edges") > rule.high)
         return found.filter(broken).select(
             f.col("src").alias("id"),
-            f.lit(-1).cast("bigint").alias(PLACE),
+            f.lit(NO_PLACE).cast("bigint").alias(PLACE),
             f.col("edges").cast("string").alias("first"),
             f.lit(None).cast("string").alias("second"),
         )
@@ -400,7 +400,7 @@ def _text_bytes(rows: pa.RecordBatch) -> npt.NDArray[np.int64]:
 
 def failed_row(row: Mapping[str, Any]) -> FailedRow:  # Any: one value per column
     """A row of `RelationCheck.failing`."""
-    place = row[PLACE] if row[PLACE] >= 0 else None
+    place = row[PLACE] if row[PLACE] != NO_PLACE else None
     subject = Subject(entity_id=row["id"], input_line=place, row=place)
     return FailedRow(subject=subject, first=row["first"], second=row["second"])
 

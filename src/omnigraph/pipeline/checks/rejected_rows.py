@@ -22,8 +22,8 @@ from omnigraph.graph.ndjson.rejected_lines import stored_lines
 from omnigraph.pipeline.files.splits import read_blocks
 from omnigraph.pipeline.intake.part_rejects import RAW_ROWS, read_raws, read_rejects
 from omnigraph.pipeline.spark.task_storage import open_task_storage, open_task_table
+from omnigraph.pipeline.staging.input_place import InputPlace
 from omnigraph.pipeline.staging.job_files import keep_batches, staging_folder
-from omnigraph.pipeline.staging.key_columns import LINE_BITS
 from omnigraph.pipeline.staging.key_frames import lines_of
 from omnigraph.settings import load_process_settings
 
@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from omnigraph.pipeline.staging.key_frames import StagedPart, StagedTable
     from omnigraph.storage.graph_storage import GraphStorage
 
-_LINE_MASK: Final = (1 << LINE_BITS) - 1
 _PATH: Final = pa.schema({"path": pa.string()})
 
 
@@ -73,14 +72,14 @@ class SparkRejects:
     def written(self, found: Rejections) -> Iterator[Reject]:
         """The rejected rows for their file, in the order of the input."""
         fetched = self._fetch_staged(found)
-        by_part = groupby(found.rows.values(), key=lambda row: row.place >> LINE_BITS)
+        by_part = groupby(found.rows.values(), key=lambda row: _place(row).ordinal)
         for ordinal, rows in by_part:
             raws: dict[int, bytes] = {}
             for path in (self.intake.results[ordinal].rejects.path, fetched.get(ordinal)):
                 if path is not None:
                     raws |= read_raws(self.storage, path)
             for row in rows:
-                yield self._reject(row, raws[row.place & _LINE_MASK], found)
+                yield self._reject(row, raws[_place(row).line], found)
 
     @cached_property
     def _bad(self) -> list[RejectedRow]:
@@ -92,7 +91,7 @@ class SparkRejects:
         ]
 
     def _reject(self, row: RejectedRow, raw: bytes, found: Rejections) -> Reject:
-        position = self.intake.position(row.place >> LINE_BITS, row.place & _LINE_MASK)
+        position = self.intake.position(_place(row))
         cause = None if row.caused_by is None else found.rows[row.caused_by]
         return Reject(
             source=position.source,
@@ -105,7 +104,7 @@ class SparkRejects:
         )
 
     def _cause(self, row: RejectedRow) -> RejectCause:
-        position = self.intake.position(row.place >> LINE_BITS, row.place & _LINE_MASK)
+        position = self.intake.position(_place(row))
         return RejectCause(source=position.source, line=position.line, code=row.fault.code)
 
     def _fetch_staged(self, found: Rejections) -> dict[int, str]:
@@ -114,8 +113,8 @@ class SparkRejects:
             lambda: defaultdict(list)
         )
         for ref, places in self.staged(found).items():
-            for place in places:
-                lines[place >> LINE_BITS][ref].append(place & _LINE_MASK)
+            for place in map(InputPlace.unpacked, places):
+                lines[place.ordinal][ref].append(place.line)
         tasks = [self._raw_task(ordinal, by_table) for ordinal, by_table in sorted(lines.items())]
         results = self.intake.job.lane.run("rejects", tasks, fetch_rows, _PATH)
         return {
@@ -143,6 +142,10 @@ class SparkRejects:
             part=part,
             count=self.intake.results[ordinal].tables[ref].staged,
         )
+
+
+def _place(row: RejectedRow) -> InputPlace:
+    return InputPlace.unpacked(row.place)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from omnigraph.graph.jobs.stage_teller import Amount
 from omnigraph.lang.catalog import EdgeType
 from omnigraph.pipeline.intake.inputs import FrameInput, LineInput, Where
 from omnigraph.pipeline.intake.part_findings import read_findings
 from omnigraph.pipeline.intake.restage import RestageTask, restage
-from omnigraph.pipeline.staging.key_columns import LINE_BITS
+from omnigraph.pipeline.staging.input_place import InputPlace
 from omnigraph.pipeline.staging.part_result import IntakeResult, TableIntake
 from omnigraph.pipeline.staging.result_row import RESULT, read_result
 
@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from omnigraph.pipeline.staging.key_frames import StagedTable
     from omnigraph.storage.graph_storage import GraphStorage
     from omnigraph.storage.staged_fragments import Pieces
-
-_LINE_MASK: Final = (1 << LINE_BITS) - 1
 
 
 @dataclass(kw_only=True)
@@ -138,8 +136,8 @@ class InputIntake:
         """Stage the parts that hold these rows again, without them."""
         lines: defaultdict[tuple[int, TableRef], set[int]] = defaultdict(set)
         for ref, each in places.items():
-            for place in each:
-                lines[place >> LINE_BITS, ref].add(place & _LINE_MASK)
+            for place in map(InputPlace.unpacked, each):
+                lines[place.ordinal, ref].add(place.line)
         self._restage(
             [
                 self._restaging(
@@ -179,7 +177,9 @@ class InputIntake:
             replace(
                 findings,
                 violations=tuple(
-                    self._at(each, result.ordinal, each.subject.input_line)
+                    each
+                    if each.subject.input_line is None
+                    else self._at(each, InputPlace(result.ordinal, each.subject.input_line))
                     for each in findings.violations
                 ),
             )
@@ -193,17 +193,14 @@ class InputIntake:
             violations=tuple(
                 each
                 if each.subject.input_line is None
-                else self._at(
-                    each,
-                    each.subject.input_line >> LINE_BITS,
-                    each.subject.input_line & _LINE_MASK,
-                )
+                else self._at(each, InputPlace.unpacked(each.subject.input_line))
                 for each in findings.violations
             ),
         )
 
-    def position(self, ordinal: int, line: int) -> Position:
+    def position(self, place: InputPlace) -> Position:
         """Where a line of a part stands."""
+        ordinal, line = place
         at = self._input_at(ordinal)
         given, first = self.inputs[at], self.begins[at].first
         parts = self.results[first : self.begins[at + 1].first if self.begins[at + 1 :] else None]
@@ -219,16 +216,14 @@ class InputIntake:
         """Which input a part belongs to; one without parts begins where the next one does."""
         return max(number for number, where in enumerate(self.begins) if where.first <= ordinal)
 
-    def _at(self, violation: Violation, ordinal: int, line: int | None) -> Violation:
-        if line is None:
-            return violation
-        position = self.position(ordinal, line)
+    def _at(self, violation: Violation, place: InputPlace) -> Violation:
+        position = self.position(place)
         has_many = sum(each.sources for each in self.inputs) > 1
         subject = replace(
             violation.subject,
             source=position.source if has_many else None,
             input_line=position.line,
-            row=ordinal << LINE_BITS | line,
+            row=place.packed,
         )
         return replace(violation, subject=subject)
 

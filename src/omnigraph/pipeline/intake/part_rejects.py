@@ -16,8 +16,8 @@ from omnigraph.graph.load.quarantine import Fault, RejectedRow, rejected_row
 from omnigraph.graph.manifest.rows import TableRef
 from omnigraph.graph.validation import Code
 from omnigraph.pipeline.spark.conform import from_ipc
+from omnigraph.pipeline.staging.input_place import InputPlace
 from omnigraph.pipeline.staging.job_files import keep_batches
-from omnigraph.pipeline.staging.key_columns import LINE_BITS
 from omnigraph.pipeline.staging.part_result import KeptRejects
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ def read_rejects(storage: GraphStorage, kept: KeptRejects, ordinal: int) -> Iter
     for batch in from_ipc(storage.objects.get(kept.path)):
         for row in batch.drop_columns(["raw"]).to_pylist():
             yield RejectedRow(
-                place=ordinal << LINE_BITS | row["line"],
+                place=InputPlace(ordinal, row["line"]).packed,
                 table=None
                 if row["table_id"] is None
                 else TableRef(row["table_id"], row["incarnation"]),

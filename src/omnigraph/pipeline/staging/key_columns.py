@@ -21,9 +21,10 @@ if TYPE_CHECKING:
     from omnigraph.lang.catalog import NodeType
 
 PLACE: Final = "place"
-"""Where a row stands in the input: the split in the upper bits, the line within it below."""
+"""The column of the packed `InputPlace` of each row."""
 
-LINE_BITS: Final = 40
+NO_PLACE: Final = -1
+"""What stands there for a committed row."""
 
 
 def key_column(rule: UniqueRule) -> str:

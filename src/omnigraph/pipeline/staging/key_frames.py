@@ -17,8 +17,9 @@ from omnigraph.graph.validation.relation_rules import compared_columns
 from omnigraph.pipeline.spark.conform import from_ipc
 from omnigraph.pipeline.spark.task_storage import TaskTable, open_task_storage, open_task_table
 from omnigraph.pipeline.spark.tasks import frame_of_tasks
+from omnigraph.pipeline.staging.input_place import packed_places
 from omnigraph.pipeline.staging.key_columns import (
-    LINE_BITS,
+    NO_PLACE,
     PLACE,
     key_batch,
     key_schema,
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
     from omnigraph.storage.sizes import FragmentInfo
 
 _GROUP_ROWS: Final = 1 << 19
-_NO_PLACE: Final = -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,7 +162,6 @@ def group_fragments(
 
 def read_part(storage: GraphStorage, table: StagedTable, part: StagedPart) -> Iterator[pa.Table]:
     """What checks look at, of the rows of one split, each with its place."""
-    base = part.ordinal << LINE_BITS
     if part.fragments and table.view is not None:
         lines = None if part.lines_file is None else _kept_lines(storage, part.lines_file)
         handle = open_task_table(storage, table.view)
@@ -172,14 +171,14 @@ def read_part(storage: GraphStorage, table: StagedTable, part: StagedPart) -> It
         ):
             end = start + batch.num_rows
             if lines is not None:
-                places = lines[start:end] + base
+                numbers = lines[start:end]
             else:
-                places = np.arange(start, end, dtype=np.int64) + (part.first_line or 0) + base
-            yield _placed(batch, places)
+                numbers = np.arange(start, end, dtype=np.int64) + (part.first_line or 0)
+            yield _placed(batch, packed_places(part.ordinal, numbers))
             start = end
     if part.bad_file is not None:
         for batch in from_ipc(storage.objects.get(part.bad_file)):
-            places = batch.column(PLACE).to_numpy() + base
+            places = packed_places(part.ordinal, batch.column(PLACE).to_numpy())
             yield _placed(batch.select(compared_columns(table.item)), places)
 
 
@@ -213,5 +212,5 @@ def _scan_committed(task: _CommittedScan) -> Iterator[pa.RecordBatch]:
     for batch in storage.tables.scan(
         handle, columns=compared_columns(task.item), fragments=task.fragments
     ):
-        places = np.full(batch.num_rows, _NO_PLACE, np.int64)
+        places = np.full(batch.num_rows, NO_PLACE, np.int64)
         yield key_batch(task.item, _placed(batch, places))
