@@ -22,7 +22,6 @@ from omnigraph.graph.validation.delta import prepare_write
 from omnigraph.graph.validation.evaluator import rule_findings
 from omnigraph.graph.validation.relation_rules import KeptEndRule, UniqueRule, compared_columns
 from omnigraph.graph.validation.spelling import show_value, stored_value
-from omnigraph.lang.catalog import EdgeType
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -108,20 +107,13 @@ class HeldRelations:
 
     def superseded(self) -> dict[TableRef, list[int]]:
         """Records of an edge id that a later one replaces."""
-        found: dict[TableRef, list[int]] = {}
-        for ref, rows in self._rows.items():
-            delta = load_delta(rows, self._mode)
-            if not delta.repeats_edge_ids or not isinstance(delta.item, EdgeType):
-                continue
-            is_older = np.ones(rows.table.num_rows, np.bool_)
-            is_older[delta.image.at] = False
-            if is_older.any():
-                found[ref] = [int(each) for each in places_of(rows)[is_older]]
-        return found
+        return superseded_places(self._deltas())
+
+    def _deltas(self) -> Iterator[TableDelta]:
+        return (load_delta(rows, self._mode) for rows in self._rows.values())
 
     def _write(self) -> Write:
-        deltas = [load_delta(rows, self._mode) for rows in self._rows.values()]
-        return prepare_write(self._catalog, deltas, self._committed)
+        return prepare_write(self._catalog, self._deltas(), self._committed)
 
     def _findings(self, write: Write, rule: RelationRule) -> Findings:
         return rule_findings(write, rule, limit=self._limit)
@@ -187,6 +179,15 @@ def places_of(rows: FittedRows) -> np.ndarray[tuple[int, ...], np.dtype[np.int64
     if rows.lines is None:
         raise InternalError(f"rows of {rows.item.name} have no places; please report this")
     return np.asarray(rows.lines.to_numpy(zero_copy_only=False), np.int64)
+
+
+def superseded_places(deltas: Iterable[TableDelta]) -> dict[TableRef, list[int]]:
+    """Places of records of an edge id that a later one replaces, by table."""
+    return {
+        ref_of(delta.item): places_of(delta.rows)[delta.superseded].tolist()
+        for delta in deltas
+        if len(delta.superseded)
+    }
 
 
 def _broken(rule: RelationRule, violations: Iterable[Violation]) -> Iterator[BrokenRow]:

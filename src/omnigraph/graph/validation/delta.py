@@ -78,8 +78,18 @@ class TableDelta:
     @cached_property
     def records(self) -> Part:
         """The rows that may not repeat a key or a unique tuple among themselves."""
-        may_repeat = self.repeats_edge_ids and isinstance(self.item, EdgeType)
-        return self.image if may_repeat else self._part(self._identified)
+        return self.image if self._may_repeat else self._part(self._identified)
+
+    @cached_property
+    def superseded(self) -> Positions:
+        """Rows that are not written: a later record of the same edge is."""
+        if not self._may_repeat:
+            return np.zeros(0, np.intp)
+        return np.setdiff1d(self._identified, self._last, assume_unique=True)
+
+    @property
+    def _may_repeat(self) -> bool:
+        return self.repeats_edge_ids and isinstance(self.item, EdgeType)
 
     @cached_property
     def touched(self) -> Column:

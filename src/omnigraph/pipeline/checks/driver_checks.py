@@ -5,21 +5,18 @@ For loads whose keys fit easily. Committed rows are looked up by key instead of 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-import numpy as np
 import pyarrow as pa
 
 from omnigraph.errors import InternalError
 from omnigraph.graph.arrays import one_array
 from omnigraph.graph.commit.lookups import TxnLookups
-from omnigraph.graph.jobs.report import LoadMode
-from omnigraph.graph.load.held_rules import HeldRelations
+from omnigraph.graph.load.held_rules import HeldRelations, superseded_places
 from omnigraph.graph.load.rows import load_delta
 from omnigraph.graph.validation import Findings, FittedRows, gather
 from omnigraph.graph.validation.delta import prepare_write
 from omnigraph.graph.validation.evaluator import check_relations
-from omnigraph.lang.catalog import EdgeType
 from omnigraph.pipeline.staging.key_columns import PLACE
 from omnigraph.pipeline.staging.key_frames import read_part
 
@@ -27,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from omnigraph.graph.commit.txn import WriteTxn
+    from omnigraph.graph.jobs.report import LoadMode
     from omnigraph.graph.manifest.rows import TableRef
     from omnigraph.graph.validation import TableDelta
     from omnigraph.pipeline.staging.key_frames import StagedTable
@@ -51,25 +49,13 @@ class DriverChecks:
         self._txn = txn
         self._mode = mode
         self._sample = sample
-        self._places: dict[TableRef, pa.Array[Any]] = {}  # Any: numbers
         self._deltas = {
-            ref: self._delta(ref, table, storage) for ref, table in tables.items() if table.parts
+            ref: self._delta(table, storage) for ref, table in tables.items() if table.parts
         }
 
     def superseded(self) -> dict[TableRef, list[int]]:
         """Places of records that a later record of the same edge id replaces, by table."""
-        found: dict[TableRef, list[int]] = {}
-        for ref, delta in self._deltas.items():
-            if self._mode is not LoadMode.MERGE or not isinstance(delta.item, EdgeType):
-                continue
-            is_older = np.ones(delta.rows.table.num_rows, np.bool_)
-            is_older[delta.image.at] = False
-            # A row without an id is no record of any edge; it is a violation already.
-            is_older &= one_array(delta.rows.table["id"]).is_valid().to_numpy(zero_copy_only=False)
-            if is_older.any():
-                places = self._places[ref].to_numpy()[is_older]
-                found[ref] = [int(each) for each in places]
-        return found
+        return superseded_places(self._deltas.values())
 
     def findings(self) -> Findings:
         """Everything that is wrong across rows; the rows of violations are places."""
@@ -82,11 +68,10 @@ class DriverChecks:
         lookups = TxnLookups(self._txn)
         return HeldRelations(self._txn.catalog, self._mode, rows, lookups, most=most)
 
-    def _delta(self, ref: TableRef, table: StagedTable, storage: GraphStorage) -> TableDelta:
+    def _delta(self, table: StagedTable, storage: GraphStorage) -> TableDelta:
         parts = [rows for part in table.parts for rows in read_part(storage, table, part)]
         if not parts:
             raise InternalError(f"nothing is staged for {table.item.name}; please report this")
         rows = pa.concat_tables(parts).sort_by(PLACE).combine_chunks()
-        self._places[ref] = one_array(rows[PLACE])
-        fitted = FittedRows(item=table.item, table=rows, lines=self._places[ref])
+        fitted = FittedRows(item=table.item, table=rows, lines=one_array(rows[PLACE]))
         return load_delta(fitted, self._mode)
