@@ -180,9 +180,9 @@ def _intake_plan(graph: GraphCoordinator, txn: WriteTxn, mapping: RowMapping) ->
     from omnigraph.graph.blobs.addresses import DENY_ALL
     from omnigraph.graph.manifest.table_refs import ref_of
     from omnigraph.ids import new_operation_id
-    from omnigraph.pipeline.embed.targets import digest_of
     from omnigraph.pipeline.intake.row_stager import IntakePlan
     from omnigraph.pipeline.spark.task_storage import TaskTable
+    from omnigraph.pipeline.spec.pipeline_spec import list_digest
     from omnigraph.pipeline.staging.vector_cache import PAID_FOLDER
 
     ref = ref_of(mapping.item)
@@ -201,7 +201,7 @@ def _intake_plan(graph: GraphCoordinator, txn: WriteTxn, mapping: RowMapping) ->
         sample=settings.max_violations,
         # Nothing tells one frame from another: all writes to a table find what was paid for, and
         # each removes only what it has committed.
-        paid_folder=f"{PAID_FOLDER}/frame-{digest_of(txn.branch_id, str(ref))}",
+        paid_folder=f"{PAID_FOLDER}/frame-{list_digest(txn.branch_id, str(ref))}",
         rows_per_file=settings.rows_per_file,
     )
 

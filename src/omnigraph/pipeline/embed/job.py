@@ -31,12 +31,12 @@ from omnigraph.pipeline.embed.targets import (
     EmbedTarget,
     FragmentTexts,
     any_wanted,
-    digest_of,
     find_embedded,
     find_targets,
 )
 from omnigraph.pipeline.embed.texts import EMBED, EmbedPlace, Survey, TextEmbedding
 from omnigraph.pipeline.spark.task_storage import TaskTable
+from omnigraph.pipeline.spec.pipeline_spec import list_digest
 from omnigraph.pipeline.staging.job_files import remove_folder, staging_folder
 from omnigraph.pipeline.staging.key_frames import group_fragments
 from omnigraph.pipeline.staging.vector_cache import PAID_FOLDER, StoredPlaces
@@ -296,7 +296,7 @@ class EmbedJob:
         strategy = MergeStrategy.DISTRIBUTED if has_executors else MergeStrategy.DRIVER
         return JobReport(
             operation_id=None if row is None else row.operation_id,
-            job_key=digest_of(*(each.key for each in self._targets)),
+            job_key=list_digest(*(each.key for each in self._targets)),
             commit=None if row is None else commit_of(row),
             branch=self._options.branch,
             mode=self._options.mode.value,

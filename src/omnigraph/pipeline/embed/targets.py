@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from hashlib import blake2b
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from omnigraph.embedding import require_model
 from omnigraph.errors import InternalError, InvalidArgument
@@ -15,6 +14,7 @@ from omnigraph.lang.catalog import NodeType
 from omnigraph.lang.suggest import did_you_mean
 from omnigraph.pipeline.embed.tasks import TextModel
 from omnigraph.pipeline.spark.task_storage import TaskTable, open_task_storage, open_task_table
+from omnigraph.pipeline.spec.pipeline_spec import list_digest
 from omnigraph.storage.predicates import And, IsNull, Not, Or
 
 if TYPE_CHECKING:
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from omnigraph.ids import BranchId
     from omnigraph.lang.catalog import Catalog
     from omnigraph.storage.predicates import Predicate
-
-_KEY_BYTES: Final = 16
 
 
 class EmbedMode(StrEnum):
@@ -144,14 +142,5 @@ def _target(item: NodeType, name: str, embedder: Embedder, branch_id: BranchId) 
         name=name,
         source=embed.source,
         model=TextModel(name=embedder.model, dimension=dimension),
-        key=digest_of(*named),
+        key=list_digest(*named),
     )
-
-
-def digest_of(*parts: str) -> str:
-    """A short digest of some texts, of which no two lists run together."""
-    digest = blake2b(digest_size=_KEY_BYTES)
-    for part in parts:
-        data = part.encode(errors="surrogatepass")
-        digest.update(len(data).to_bytes(8, "little") + data)
-    return digest.hexdigest()

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from omnigraph.graph.jobs.report import LoadMode
 
+_DIGEST_BYTES: Final = 16
 ALL_COLUMNS: Final = re.compile(r"[(,.]\s*\*\s*[,)]")
 """`*` as an argument in an expression of Spark."""
 WHERE: Final = ":where"
@@ -222,6 +223,16 @@ def with_paths_from(spec: PipelineSpec, folder: Path) -> PipelineSpec:
     )
 
 
-def text_digest(text: str, *, size_bytes: int = 16) -> str:
+def text_digest(text: str, *, size_bytes: int = _DIGEST_BYTES) -> str:
     """The same for the same text, in any process; hexadecimal."""
-    return hashlib.blake2b(text.encode(), digest_size=size_bytes).hexdigest()
+    return _digest(text.encode(), size_bytes)
+
+
+def list_digest(*texts: str) -> str:
+    """The same for the same list of texts, of which no two run together."""
+    items = [text.encode(errors="surrogatepass") for text in texts]
+    return _digest(b"".join(len(each).to_bytes(8, "little") + each for each in items))
+
+
+def _digest(data: bytes, size_bytes: int = _DIGEST_BYTES) -> str:
+    return hashlib.blake2b(data, digest_size=size_bytes).hexdigest()
