@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from omnigraph.graph.manifest.rows import TableRef
     from omnigraph.pipeline.staging.part_result import IntakeResult
     from omnigraph.storage.graph_storage import GraphStorage
-    from omnigraph.storage.handles import TableHandle
+    from omnigraph.storage.handles import Pin, TableHandle
+    from omnigraph.storage.sizes import FragmentInfo
     from omnigraph.storage.staged_fragments import Pieces
     from omnigraph.storage.table_store import TableStorage
 
@@ -43,6 +44,7 @@ class StagedViews:
     def __init__(self, storage: GraphStorage) -> None:
         self._storage = storage
         self._opened: list[str] = []
+        self._fragments: dict[Pin, tuple[FragmentInfo, ...]] = {}
         self.views: dict[TableRef, StagedView] = {}
 
     def open(self, bases: Mapping[TableRef, TableHandle], results: Sequence[IntakeResult]) -> None:
@@ -57,7 +59,7 @@ class StagedViews:
             if pieces.added:
                 handle = store.open_staged(base, pieces)
                 self._opened += store.view_files(handle)
-                known = {each.fragment_id for each in store.fragments(base)}
+                known = {each.fragment_id for each in self._fragments_of(base)}
                 fragments = tuple(
                     sorted(
                         each.fragment_id
@@ -84,13 +86,19 @@ class StagedViews:
             found[ref] = StagedTable(
                 item=item,
                 committed=TaskTable(layout=committed.layout, pin=committed.pin),
-                committed_fragments=tuple(self._storage.tables.fragments(committed)),
+                committed_fragments=self._fragments_of(committed),
                 view=None
                 if view is None or view.handle is None
                 else TaskTable(layout=view.handle.layout, pin=view.handle.pin),
                 parts=() if view is None else staged_parts(ref, results, start),
             )
         return found
+
+    def _fragments_of(self, committed: TableHandle) -> tuple[FragmentInfo, ...]:
+        """Asked once of a version, which never changes: each check wants those of all tables."""
+        if committed.pin not in self._fragments:
+            self._fragments[committed.pin] = tuple(self._storage.tables.fragments(committed))
+        return self._fragments[committed.pin]
 
     def count_existing(self, ref: TableRef) -> int:
         """How many staged rows of a table have the id of a row that is there."""
