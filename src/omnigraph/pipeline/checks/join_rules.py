@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from omnigraph.graph.manifest.rows import TableRef
     from omnigraph.graph.validation import Violation
     from omnigraph.graph.validation.relation_rules import CardinalityRule, RelationRule
-    from omnigraph.lang.catalog import EdgeType
     from omnigraph.pipeline.checks.join_checks import LoadChecks, RelationCheck
     from omnigraph.pipeline.spark.session import PipelineSession
     from omnigraph.pipeline.spark.stage_runner import StageRunner
@@ -39,14 +38,12 @@ class JoinRelations:
         checks: LoadChecks,
         session: PipelineSession,
         runner: StageRunner,
-        edge_types: Mapping[TableRef, EdgeType],
         *,
         most: int,
     ) -> None:
         self._checks = checks.for_rejects()
         self._session = session
         self._runner = runner
-        self._edge_types = edge_types
         self._limit = most + 1
         self._dropped: defaultdict[TableRef, list[int]] = defaultdict(list)
 

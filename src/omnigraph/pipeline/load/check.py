@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from omnigraph.graph.manifest.table_refs import ref_of
 from omnigraph.graph.validation import gather
 from omnigraph.pipeline.checks.asked_frames import AskedFrames
 from omnigraph.pipeline.checks.driver_checks import DriverChecks
@@ -116,8 +115,7 @@ class LoadCheck:
         if isinstance(self._checks, DriverChecks):
             return self._checks.rules(most)
         spark = require_spark(self.job.lane)
-        edges = {ref_of(edge): edge for edge in self.txn.catalog.edge_types.values()}
-        return JoinRelations(self._checks, spark.session, spark.runner, edges, most=most)
+        return JoinRelations(self._checks, spark.session, spark.runner, most=most)
 
 
 @dataclass(frozen=True)
