@@ -36,12 +36,6 @@ BranchId = NewType("BranchId", str)
 BranchName = NewType("BranchName", str)
 """What a user calls a branch; a later branch may carry the same name."""
 
-TypeId = NewType("TypeId", int)
-"""Number of a node or edge type, never reused in the graph."""
-
-PropertyId = NewType("PropertyId", int)
-"""Number of a property, never reused in the graph."""
-
 TableId = NewType("TableId", int)
 """Number of a table: that of its type."""
 
@@ -50,9 +44,6 @@ Incarnation = NewType("Incarnation", int)
 
 TableKey = NewType("TableKey", str)
 """`node:<type>` or `edge:<type>`, as people and limits name a table."""
-
-EntityId = NewType("EntityId", str)
-"""The `id` of a node or an edge, unique within its table."""
 
 MAIN_BRANCH_ID = BranchId("main")
 MAIN_BRANCH = BranchName("main")

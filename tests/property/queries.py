@@ -438,7 +438,7 @@ def _rank(draw: st.DrawFn, clauses: _Clauses) -> tuple[ast.Ordering, ...]:
     call = clauses.rank_or_text()
     if (
         call is None
-        or call.function not in ast.RANKS
+        or call.function not in (ast.Function.NEAREST, ast.Function.BM25, ast.Function.RRF)
         or call.args[0] not in {access for access, _ in clauses.accesses()}
     ):
         return ()

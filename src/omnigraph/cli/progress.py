@@ -48,7 +48,6 @@ class ProgressLine:
         clock: Clock | None = None,
     ) -> None:
         self._stages = stages
-        self._unit = unit
         self._delay_s = delay_s
         self._log_every_s = log_every_s
         self._clock = clock or SystemClock()

@@ -37,7 +37,6 @@ class Function(StrEnum):
 
 AGGREGATES = frozenset({Function.COUNT, Function.SUM, Function.AVG, Function.MIN, Function.MAX})
 TEXT_PREDICATES = frozenset({Function.SEARCH, Function.MATCH_TEXT, Function.FUZZY})
-RANKS = frozenset({Function.NEAREST, Function.BM25, Function.RRF})
 
 ARGUMENT_COUNTS: dict[Function, tuple[int, int]] = {
     Function.NOW: (0, 0),

@@ -106,7 +106,7 @@ class PropType:
         return self.scalar.is_numeric and other.scalar.is_numeric
 
     def to_dict(self) -> dict[str, object]:
-        """A JSON form that `from_dict` reads back."""
+        """The JSON form."""
         out: dict[str, object] = {"scalar": self.scalar.value}
         if self.is_list:
             out["list"] = True
@@ -117,18 +117,6 @@ class PropType:
         if self.enum_values is not None:
             out["enum"] = list(self.enum_values)
         return out
-
-    @classmethod
-    def from_dict(cls, data: dict[str, object]) -> "PropType":
-        """Read the form of `to_dict`."""
-        dim, values = data.get("vector_dim"), data.get("enum")
-        return cls(
-            scalar=Scalar(str(data["scalar"])),
-            is_list=bool(data.get("list", False)),
-            nullable=bool(data.get("nullable", False)),
-            vector_dim=dim if isinstance(dim, int) else None,
-            enum_values=tuple(str(value) for value in values) if isinstance(values, list) else None,
-        )
 
 
 STRING = PropType(scalar=Scalar.STRING)

@@ -65,7 +65,7 @@ def blob(calls: StoreCalls, handle: TableHandle, entity_id: str, name: str) -> B
     Raises:
         ObjectMissing: there is no row with this id.
     """
-    found = descriptors(calls, handle, pa.array([entity_id], pa.string()), name)
+    found = _descriptors(calls, handle, pa.array([entity_id], pa.string()), name)
     if not found.num_rows:
         raise ObjectMissing(f"{handle.layout.table_key} has no row {entity_id!r}")
     row = found.to_pylist()[0]
@@ -80,7 +80,7 @@ def blob(calls: StoreCalls, handle: TableHandle, entity_id: str, name: str) -> B
         return Blob(length=file.size(), uri=None, calls=calls, file=file)
 
 
-def descriptors(calls: StoreCalls, handle: TableHandle, ids: Ids, name: str) -> pa.Table:
+def _descriptors(calls: StoreCalls, handle: TableHandle, ids: Ids, name: str) -> pa.Table:
     """`id`, `row_id`, `length` and `uri` of the blobs of these rows, without their bytes.
 
     `length` is null for a null blob; for one outside the graph it is 0, since nobody looked.
@@ -138,7 +138,7 @@ def stored_blobs(
     """
     column = column_of(handle.layout, name)
     by_id: dict[str, dict[str, object]] = {}
-    for row in descriptors(calls, handle, ids, name).to_pylist():
+    for row in _descriptors(calls, handle, ids, name).to_pylist():
         if row["length"] is None:
             continue
         data: bytes | None = None

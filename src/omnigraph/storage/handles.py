@@ -24,9 +24,6 @@ LINE_PREFIX = "b-"
 CREATION = "create_table"
 """The kind of a version that belongs to the creation of its table, before any line names it."""
 
-MAIN_LINE: None = None
-"""The Lance branch of a table's main line, as a pin names it."""
-
 
 def lance_branch(branch_id: BranchId) -> str | None:
     """The Lance branch that holds the line of a graph branch; `None` is the main line."""

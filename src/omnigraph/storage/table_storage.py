@@ -163,10 +163,6 @@ class TableStorage(Protocol):
         """
         ...
 
-    def blob_descriptors(self, handle: TableHandle, ids: Ids, name: str) -> pa.Table:
-        """`id`, `row_id`, `length` and `uri` of the blobs of these rows, without their bytes."""
-        ...
-
     def search_text(
         self,
         handle: TableHandle,

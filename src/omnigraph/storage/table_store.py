@@ -192,10 +192,6 @@ class TableStore:
         """The blob of one row, or `None` if it is null."""
         return blobs.blob(self._calls, handle, entity_id, name)
 
-    def blob_descriptors(self, handle: TableHandle, ids: Ids, name: str) -> pa.Table:
-        """`id`, `row_id`, `length` and `uri` of the blobs of these rows, without their bytes."""
-        return blobs.descriptors(self._calls, handle, ids, name)
-
     def search_text(
         self,
         handle: TableHandle,

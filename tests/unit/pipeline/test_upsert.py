@@ -171,14 +171,10 @@ def contents(bench: Workbench, handle: TableHandle) -> dict[str, Row]:
     """Every row as it reads, blobs included."""
     store = bench.store
     rows = {row["id"]: row for row in store.scan(handle).read_all().to_pylist()}
-    described = store.blob_descriptors(handle, pa.array(sorted(rows), pa.string()), "photo")
-    for each in described.to_pylist():
-        if each["uri"] is not None:
-            rows[each["id"]]["photo"] = each["uri"]
-        elif each["length"] is not None:
-            blob = store.blob(handle, each["id"], "photo")
-            assert blob is not None
-            rows[each["id"]]["photo"] = blob.read(0, blob.length)
+    for entity_id, row in rows.items():
+        blob = store.blob(handle, entity_id, "photo")
+        if blob is not None:
+            row["photo"] = blob.read(0, blob.length) if blob.uri is None else blob.uri
     return rows
 
 

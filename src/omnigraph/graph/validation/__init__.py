@@ -11,7 +11,6 @@ from omnigraph.graph.validation.findings import (
     REPORTED_VIOLATIONS,
     Findings,
     gather,
-    list_findings,
 )
 from omnigraph.graph.validation.fitting import (
     ArrowRows,
@@ -65,7 +64,6 @@ __all__ = [
     "follow_respelled",
     "gather",
     "key_conflict",
-    "list_findings",
     "orphan_edge",
     "refuse_load",
     "refuse_mutation",

@@ -69,13 +69,6 @@ def gather(parts: Iterable[Findings], *, limit: int = REPORTED_VIOLATIONS) -> Fi
     return Findings(violations=tuple(ordered[:halved_to]), counts=dict(counts), halved_to=halved_to)
 
 
-def list_findings(violations: Iterable[Violation], *, limit: int = REPORTED_VIOLATIONS) -> Findings:
-    """Findings that are known one by one."""
-    known = tuple(violations)
-    counts = Counter(item.code for item in known)
-    return gather([Findings(violations=known, counts=dict(counts))], limit=limit)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rows:
     """Who the rows of a column are: ids, lines of the input, positions in the delta."""

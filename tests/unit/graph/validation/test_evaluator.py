@@ -24,7 +24,6 @@ from omnigraph.graph.validation import (
     Violation,
     fit_rows,
     gather,
-    list_findings,
     refuse_load,
     refuse_mutation,
     validate,
@@ -154,7 +153,8 @@ def test_findings_of_several_parts_are_one_report(broken: Findings) -> None:
     late = Violation(
         code=Code.UNKNOWN_TYPE, message="x", kind=EntityKind.NODE, subject=Subject(input_line=99)
     )
-    found = gather((broken, list_findings([late, line])), limit=4)
+    counts = {Code.JSON_ERROR: 1, Code.UNKNOWN_TYPE: 1}
+    found = gather((broken, Findings(violations=(late, line), counts=counts)), limit=4)
     assert [one.code for one in found.violations] == [
         Code.JSON_ERROR,
         Code.ID_MISMATCH,
