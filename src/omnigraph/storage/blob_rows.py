@@ -51,10 +51,10 @@ def blobs_of_rows(handle: TableHandle, row_ids: Sequence[int], name: str) -> lis
     if not row_ids or column not in handle.dataset.schema.names:
         return [None] * len(row_ids)
     with _CALLS.making("describe_blobs", handle.layout.table_key):
-        found = handle.dataset._take_rows(  # noqa: SLF001 - `take` knows only positions
+        rows = handle.dataset._take_rows(  # noqa: SLF001 - `take` knows only positions
             pa.array(row_ids, pa.uint64()), columns=[column]
         )
-    return _values(handle, column, row_ids, found[column])
+    return _values(handle, column, row_ids, rows[column])
 
 
 def blob_cell(handle: TableHandle, entity_id: str, name: str) -> BlobCell | None:
@@ -64,16 +64,16 @@ def blob_cell(handle: TableHandle, entity_id: str, name: str) -> BlobCell | None
     wanted = pa.array([entity_id], pa.string())
     expression = scanner_filter(handle, In("id", wanted))
     with _CALLS.making("describe_blobs", handle.layout.table_key):
-        found = handle.dataset.to_table(
+        rows = handle.dataset.to_table(
             columns=["id", ROW_ID, _CHANGED_AT, *present], filter=expression
         )
     if expression is None:  # The scanner takes no filter on this table.
-        found = found.filter(pc.is_in(found["id"], value_set=wanted))
-    if not found.num_rows:
+        rows = rows.filter(pc.is_in(rows["id"], value_set=wanted))
+    if not rows.num_rows:
         return None
-    row_id = int(found[ROW_ID][0].as_py())
-    (value,) = _values(handle, column, [row_id], found[column]) if present else (None,)
-    return BlobCell(value=value, row_id=row_id, changed_at=int(found[_CHANGED_AT][0].as_py()))
+    row_id = int(rows[ROW_ID][0].as_py())
+    (value,) = _values(handle, column, [row_id], rows[column]) if present else (None,)
+    return BlobCell(value=value, row_id=row_id, changed_at=int(rows[_CHANGED_AT][0].as_py()))
 
 
 def _values(

@@ -65,10 +65,10 @@ def blob(calls: StoreCalls, handle: TableHandle, entity_id: str, name: str) -> B
     Raises:
         ObjectMissing: there is no row with this id.
     """
-    found = _descriptors(calls, handle, pa.array([entity_id], pa.string()), name)
-    if not found.num_rows:
+    described = _descriptors(calls, handle, pa.array([entity_id], pa.string()), name)
+    if not described.num_rows:
         raise ObjectMissing(f"{handle.layout.table_key} has no row {entity_id!r}")
-    row = found.to_pylist()[0]
+    row = described.to_pylist()[0]
     if row["length"] is None:
         return None
     if row["uri"] is not None:
@@ -90,21 +90,21 @@ def _descriptors(calls: StoreCalls, handle: TableHandle, ids: Ids, name: str) ->
     for chunk in chunks(ids):
         expression = scanner_filter(handle, In("id", chunk))
         with calls.making("describe_blobs", handle.layout.table_key):
-            found = handle.dataset.to_table(columns=["id", "_rowid", column], filter=expression)
+            part = handle.dataset.to_table(columns=["id", "_rowid", column], filter=expression)
         if expression is None:  # The scanner takes no filter on this table.
-            found = found.filter(pc.is_in(found["id"], value_set=chunk))
-        parts.append(found)
+            part = part.filter(pc.is_in(part["id"], value_set=chunk))
+        parts.append(part)
     if not parts:
         return _DESCRIBED.empty_table()
-    found = pa.concat_tables(parts)
-    described = found[column].combine_chunks()
+    rows = pa.concat_tables(parts)
+    described = rows[column].combine_chunks()
     if isinstance(described, pa.ExtensionArray):
         described = described.storage
     external = pc.equal(pc.struct_field(described, "kind"), _EXTERNAL)
     return pa.table(
         [
-            found["id"],
-            found["_rowid"],
+            rows["id"],
+            rows["_rowid"],
             pc.struct_field(described, "size"),
             pc.if_else(external, pc.struct_field(described, "blob_uri"), None),
         ],
@@ -118,7 +118,9 @@ def blob_bytes(calls: StoreCalls, handle: TableHandle, name: str, fragments: Seq
     if column not in handle.dataset.schema.names:
         return 0
     chosen = set(fragments)
-    wanted = [each for each in handle.dataset.get_fragments() if each.fragment_id in chosen]
+    wanted = [
+        fragment for fragment in handle.dataset.get_fragments() if fragment.fragment_id in chosen
+    ]
     total = 0
     with calls.making("describe_blobs", handle.layout.table_key):
         for batch in handle.dataset.scanner(columns=[column], fragments=wanted).to_batches():
@@ -147,5 +149,5 @@ def stored_blobs(
                 (file,) = handle.dataset.take_blobs(column, ids=[row["row_id"]])
                 data = None if file is None else file.read()
         by_id[row["id"]] = {"data": data, "uri": row["uri"]}
-    values = [by_id.get(cast("str", each)) for each in ids.to_pylist()]
+    values = [by_id.get(cast("str", entity_id)) for entity_id in ids.to_pylist()]
     return pa.array(values, STORED_BLOB)

@@ -86,8 +86,8 @@ def wanted_indexes(item: NodeType | EdgeType) -> list[IndexSpec]:
         wished |= set(item.key or ())
     unique = {name for names in item.unique for name in names}
     able = Capabilities()
-    for name, found in item.properties.items():
-        for kind in able.index_kinds(found.type):
+    for name, declared in item.properties.items():
+        for kind in able.index_kinds(declared.type):
             is_search = kind is not IndexKind.BTREE
             if name in wished or (name in unique and not is_search):
                 specs.append(IndexSpec(property_name=name, kind=kind))

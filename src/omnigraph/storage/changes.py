@@ -84,12 +84,12 @@ class _Comparison:
     def __init__(self, new: TableHandle, old: TableHandle, names: Sequence[str]) -> None:
         self._new, self._old, self._names = new, old, names
         before, after = _by_files(old.dataset), _by_files(new.dataset)
-        shared = [(before[key], each) for key, each in after.items() if key in before]
-        marked = [(one, two) for one, two in shared if _marks(one) != _marks(two)]
-        self._gone = [each for key, each in before.items() if key not in after]
-        self._came = [each for key, each in after.items() if key not in before]
-        self._marked = [one for one, _ in marked]
-        self._marked_now = [two for _, two in marked]
+        shared = [(before[key], fragment) for key, fragment in after.items() if key in before]
+        marked = [(older, newer) for older, newer in shared if _marks(older) != _marks(newer)]
+        self._gone = [fragment for key, fragment in before.items() if key not in after]
+        self._came = [fragment for key, fragment in after.items() if key not in before]
+        self._marked = [older for older, _ in marked]
+        self._marked_now = [newer for _, newer in marked]
 
     def changed(self) -> ChangedRows:
         after = self._written()
@@ -140,8 +140,8 @@ def _by_files(dataset: LanceDataset) -> dict[tuple[object, ...], LanceFragment]:
     # Lines name the same file by different bases, so a base is no part of the identity; a column
     # that was added later is, which only costs a comparison of row ids.
     return {
-        (each.fragment_id, *sorted(file.path for file in each.metadata.files)): each
-        for each in dataset.get_fragments()
+        (fragment.fragment_id, *sorted(file.path for file in fragment.metadata.files)): fragment
+        for fragment in dataset.get_fragments()
     }
 
 
@@ -199,21 +199,21 @@ def _nothing(handle: TableHandle, columns: Sequence[str]) -> pa.Table:
 
 
 def _logical(handle: TableHandle, names: Sequence[str], rows: pa.Table) -> pa.Table:
-    batches = (to_logical(handle.layout, names, each) for each in rows.to_batches())
+    batches = (to_logical(handle.layout, names, batch) for batch in rows.to_batches())
     return pa.Table.from_batches(batches, logical_schema(handle.layout, names))
 
 
-def _numbers(found: pa.ChunkedArray[pa.UInt64Scalar]) -> RowIds:
-    return found.to_numpy().astype(np.uint64, copy=False)
+def _numbers(row_ids: pa.ChunkedArray[pa.UInt64Scalar]) -> RowIds:
+    return row_ids.to_numpy().astype(np.uint64, copy=False)
 
 
-def _difference(some: RowIds, others: RowIds) -> RowIds:
-    return np.setdiff1d(some, others, assume_unique=True)
+def _difference(row_ids: RowIds, others: RowIds) -> RowIds:
+    return np.setdiff1d(row_ids, others, assume_unique=True)
 
 
 def _ids(rows: pa.Table) -> Ids:
     return pa.array(rows["id"].combine_chunks(), pa.string())
 
 
-def _without(some: Ids, others: Ids) -> Ids:
-    return some.filter(pc.invert(pc.is_in(some, value_set=others)))
+def _without(ids: Ids, others: Ids) -> Ids:
+    return ids.filter(pc.invert(pc.is_in(ids, value_set=others)))

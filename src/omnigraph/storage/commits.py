@@ -130,7 +130,7 @@ def _require_not_overtaken(lines: Lines, handle: TableHandle, link: Link) -> Non
     made = [
         lines.trace(layout, pin.branch, version) for version in range(pin.version + 1, head + 1)
     ]
-    if made and all(each.uuid != link.uuid for each in made):
+    if made and all(earlier.uuid != link.uuid for earlier in made):
         raise CommitRefused(
             f"{layout.table_key}: version {pin.version + 1} is of another writer", is_final=False
         )
@@ -267,7 +267,7 @@ def _delete_line(writing: Writing, lines: Lines, layout: TableLayout, name: str)
 
 def _require_childless(lines: Lines, layout: TableLayout, name: str) -> None:
     branches = lines.branches(layout)
-    children = sorted(child for child, each in branches.items() if each["parent_branch"] == name)
+    children = sorted(child for child, facts in branches.items() if facts["parent_branch"] == name)
     if children:
         raise LineHasChildren(f"{layout.table_key}: {', '.join(children)} grew from {name}")
 

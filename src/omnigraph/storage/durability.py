@@ -147,7 +147,7 @@ def _replace_by_synced_copy(path: Path) -> None:
 
 def _files(path: Path) -> list[Path]:
     if path.is_dir():
-        return sorted(each for each in path.rglob("*") if each.is_file())
+        return sorted(file for file in path.rglob("*") if file.is_file())
     return [path]
 
 

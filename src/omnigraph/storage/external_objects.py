@@ -41,8 +41,8 @@ class ExternalObjects:
         """
         with self._calls.making("probe", path):
             real = _followed(path)
-            found = real.lstat()
-        if not stat.S_ISDIR(found.st_mode):
+            status = real.lstat()
+        if not stat.S_ISDIR(status.st_mode):
             raise ObjectMissing(f"{path} is no folder")
         return real
 
@@ -59,10 +59,10 @@ class ExternalObjects:
             if not real.is_relative_to(_followed(inside)):
                 raise LeadsOut(f"{path} lies outside of {inside}")
             # Not through a link: what is looked at is what was compared.
-            found = real.lstat()
-        if not stat.S_ISREG(found.st_mode):
+            status = real.lstat()
+        if not stat.S_ISREG(status.st_mode):
             raise ObjectMissing(f"{path} is no file")
-        return found.st_size
+        return status.st_size
 
     def object_size(self, bucket: str, key: str) -> int:
         """How many bytes an object of a bucket has.
@@ -75,10 +75,10 @@ class ExternalObjects:
         options = parse_location(f"{root}/-", self._settings).options
         location = GraphLocation(root=root, is_local=False, options=options)
         calls = StoreCalls(root=root)
-        found = StorageAdapter(location, calls, NoSync()).head(key)
-        if found is None:
+        info = StorageAdapter(location, calls, NoSync()).head(key)
+        if info is None:
             raise ObjectMissing(f"{root} has no object {key!r}")
-        return found.size_bytes
+        return info.size_bytes
 
 
 def _followed(path: str) -> Path:

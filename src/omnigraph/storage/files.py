@@ -64,25 +64,25 @@ def written_files(
     folder = line_folder(pin.location, pin.branch)
     match operation:
         case LanceOperation.Append() | LanceOperation.Overwrite():
-            found = list(_data(root, folder, operation.fragments))
+            paths = list(_data(root, folder, operation.fragments))
         case LanceOperation.Update():
-            found = [
+            paths = [
                 *_data(root, folder, operation.new_fragments),
                 *_deletions(folder, operation.updated_fragments),
             ]
         case LanceOperation.Delete():
-            found = list(_deletions(folder, operation.updated_fragments))
+            paths = list(_deletions(folder, operation.updated_fragments))
         case LanceOperation.Rewrite():
-            found = [
+            paths = [
                 name
                 for group in operation.groups
                 for name in _data(root, folder, group.new_fragments)
             ]
         case LanceOperation.CreateIndex():
-            found = [f"{folder}/_indices/{index.uuid}" for index in operation.new_indices]
+            paths = [f"{folder}/_indices/{index.uuid}" for index in operation.new_indices]
         case _:
-            found = []
-    return tuple(found)
+            paths = []
+    return tuple(paths)
 
 
 def _data(root: GraphLocation, folder: str, fragments: Iterable[FragmentMetadata]) -> Iterator[str]:

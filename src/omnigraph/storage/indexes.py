@@ -142,22 +142,24 @@ def coverage(dataset: LanceDataset, layout: TableLayout) -> list[IndexCoverage]:
         fragment.fragment_id: fragment.metadata.num_rows for fragment in dataset.get_fragments()
     }
     by_column = {column_of(layout, name): name for name in layout.schema.names}
-    found = []
+    indexes = []
     for description in dataset.describe_indices():
-        listed = {each for segment in description.segments for each in segment.fragment_ids}
+        listed = {
+            fragment_id for segment in description.segments for fragment_id in segment.fragment_ids
+        }
         live = listed & rows_of.keys()
-        found.append(
+        indexes.append(
             IndexCoverage(
                 name=description.name,
                 property_name=by_column.get(description.field_names[0]),
                 kind=description.index_type,
                 segments=len(description.segments),
                 fragments=frozenset(live),
-                rows_covered=sum(rows_of[each] for each in live),
+                rows_covered=sum(rows_of[fragment_id] for fragment_id in live),
                 rows=sum(rows_of.values()),
             )
         )
-    return sorted(found, key=lambda index: index.name)
+    return sorted(indexes, key=lambda index: index.name)
 
 
 def has_index(dataset: LanceDataset, layout: TableLayout, name: str, kind: IndexKind) -> bool:

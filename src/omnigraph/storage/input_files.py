@@ -55,14 +55,14 @@ class InputFiles:
             SourceError: there is none, or it cannot be looked at.
         """
         bucket = _BUCKET.fullmatch(where)
-        found = (
+        files = (
             self._find_local(where)
             if bucket is None
             else self._find_in_bucket(where, bucket[1], bucket[2])
         )
-        if not found:
+        if not files:
             raise SourceError(f"there is no file {where}", path=where)
-        return found
+        return files
 
     def read(self, file: InputFile, start: int, end: int) -> bytes:
         """The bytes from `start` up to `end`, fewer where the file ends.
@@ -78,12 +78,12 @@ class InputFiles:
         if bucket is None:
             return self._read_local(file, start, end)
         try:
-            found = obstore.get(
+            part = obstore.get(
                 self._bucket(bucket[1]),
                 bucket[2],
                 options={"range": (start, end), "if_match": file.mark},
             )
-            return bytes(found.bytes())
+            return bytes(part.bytes())
         except PreconditionError as error:
             raise _changed(file) from error
         except FileNotFoundError as error:
@@ -117,11 +117,11 @@ class InputFiles:
         path = Path(unquote(where.removeprefix("file://")) if "://" in where else where)
         try:
             if path.is_dir():
-                return [_local(each) for each in sorted(path.iterdir()) if _is_meant(each)]
+                return [_local(member) for member in sorted(path.iterdir()) if _is_meant(member)]
             if path.exists():
                 return [_local(path)]
             if _WILD.search(str(path)):
-                return [_local(each) for each in sorted(_globbed(path)) if _is_meant(each)]
+                return [_local(member) for member in sorted(_globbed(path)) if _is_meant(member)]
         except OSError as error:
             raise SourceError(
                 f"cannot read {where}: {error.strerror or error}", path=where
@@ -140,33 +140,33 @@ class InputFiles:
             raise _no_pattern(where, error) from error
         if not prefix and not wild:
             pattern = re.compile(r"[^/]+")
-        found: list[InputFile] = []
+        files: list[InputFile] = []
         try:
             if prefix == key and key:
                 # A listing has what lies below a name, and not the object of that name.
-                found += self._find_object(bucket, key)
+                files += self._find_object(bucket, key)
             for chunk in obstore.list(self._bucket(bucket), prefix=prefix or None):
-                for each in chunk:
-                    name = each["path"].rpartition("/")[2]
-                    if pattern.fullmatch(each["path"]) and name[:1] not in "._":
-                        found.append(
+                for info in chunk:
+                    name = info["path"].rpartition("/")[2]
+                    if pattern.fullmatch(info["path"]) and name[:1] not in "._":
+                        files.append(
                             InputFile(
-                                uri=f"s3://{bucket}/{each['path']}",
-                                size_bytes=each["size"],
-                                mark=each["e_tag"] or "",
+                                uri=f"s3://{bucket}/{info['path']}",
+                                size_bytes=info["size"],
+                                mark=info["e_tag"] or "",
                             )
                         )
         except BaseError as error:
             raise SourceError(f"cannot list {where}: {error}", path=where) from error
-        return sorted(found, key=lambda file: file.uri)
+        return sorted(files, key=lambda file: file.uri)
 
     def _find_object(self, bucket: str, key: str) -> list[InputFile]:
         try:
-            each = obstore.head(self._bucket(bucket), key)
+            info = obstore.head(self._bucket(bucket), key)
         except FileNotFoundError:
             return []
         return [
-            InputFile(uri=f"s3://{bucket}/{key}", size_bytes=each["size"], mark=each["e_tag"] or "")
+            InputFile(uri=f"s3://{bucket}/{key}", size_bytes=info["size"], mark=info["e_tag"] or "")
         ]
 
     def _read_local(self, file: InputFile, start: int, end: int) -> bytes:
@@ -198,9 +198,9 @@ class InputFiles:
 
 
 def _local(path: Path) -> InputFile:
-    found = path.stat()
+    status = path.stat()
     return InputFile(
-        uri=str(path.absolute()), size_bytes=found.st_size, mark=str(found.st_mtime_ns)
+        uri=str(path.absolute()), size_bytes=status.st_size, mark=str(status.st_mtime_ns)
     )
 
 

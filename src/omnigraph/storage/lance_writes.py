@@ -71,7 +71,7 @@ def commit(dataset: LanceDataset, transaction: Transaction) -> LanceDataset:
 
 
 def commit_detached(dataset: LanceDataset, transaction: Transaction) -> LanceDataset:
-    """Staged files as a version that belongs to no line; the head does not move.
+    """Staged files as a detached version: it belongs to no line, and the head does not move.
 
     One retry is the attempt itself: with none, Lance does not even try.
     """
@@ -189,12 +189,12 @@ def numbered(
     fragments: Iterable[FragmentMetadata], row_ids: Sequence[int]
 ) -> list[FragmentMetadata]:
     """Fragments in the order they were written, each with its part of the row ids."""
-    found, start = [], 0
+    renumbered, start = [], 0
     for fragment in fragments:
         end = start + fragment.num_rows
-        found.append(with_row_ids(fragment, row_ids[start:end]))
+        renumbered.append(with_row_ids(fragment, row_ids[start:end]))
         start = end
-    return found
+    return renumbered
 
 
 def without_row_ids(fragment: FragmentMetadata) -> FragmentMetadata:
@@ -212,9 +212,9 @@ def without_row_ids(fragment: FragmentMetadata) -> FragmentMetadata:
 
 def _field_ids(schema: LanceSchema) -> list[int]:
     def walk(fields: Iterable[LanceField]) -> Iterable[int]:
-        for each in fields:
-            yield each.id()
-            yield from walk(each.children())
+        for field in fields:
+            yield field.id()
+            yield from walk(field.children())
 
     return list(walk(schema.fields()))
 

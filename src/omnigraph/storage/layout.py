@@ -47,14 +47,14 @@ def layout_of(item: NodeType | EdgeType) -> TableLayout:
         location=f"{folder}/{item.type_id:016x}-{item.incarnation:016x}",
         schema=item.arrow_schema,
         columns={
-            name: found.column
-            for name, found in item.properties.items()
-            if found.column is not None and found.column != name
+            name: declared.column
+            for name, declared in item.properties.items()
+            if declared.column is not None and declared.column != name
         },
         property_ids={
-            name: found.property_id
-            for name, found in item.properties.items()
-            if found.property_id is not None
+            name: declared.property_id
+            for name, declared in item.properties.items()
+            if declared.property_id is not None
         },
         blobs=frozenset(item.blob_properties),
         text_indexes=_text_indexes(item),
@@ -66,7 +66,9 @@ def _text_indexes(item: NodeType | EdgeType) -> tuple[str, ...]:
     if isinstance(item, NodeType):
         wished |= set(item.key or ())
     return tuple(
-        name for name, found in item.properties.items() if name in wished and is_free_text(found)
+        name
+        for name, declared in item.properties.items()
+        if name in wished and is_free_text(declared)
     )
 
 
@@ -91,11 +93,11 @@ def physical_field(layout: TableLayout, name: str) -> pa.Field[pa.DataType]:
     column = column_of(layout, name)
     if name in layout.blobs:
         return lance.blob_field(column)
-    found = layout.schema.field(name)
+    field = layout.schema.field(name)
     if name in SYSTEM_COLUMNS:
         metadata = PRIMARY_KEY if name == "id" else None
-        return pa.field(column, found.type, nullable=False, metadata=metadata)
-    return pa.field(column, found.type, nullable=True)
+        return pa.field(column, field.type, nullable=False, metadata=metadata)
+    return pa.field(column, field.type, nullable=True)
 
 
 def physical_schema(layout: TableLayout) -> pa.Schema:
@@ -127,8 +129,8 @@ def to_logical(layout: TableLayout, names: Sequence[str], batch: pa.RecordBatch)
     for name in names:
         column, kind = column_of(layout, name), layout.schema.field(name).type
         if column in present:
-            found = batch.column(column)
-            arrays.append(found if found.type == kind else found.cast(kind))
+            array = batch.column(column)
+            arrays.append(array if array.type == kind else array.cast(kind))
         else:
             arrays.append(pa.nulls(batch.num_rows, kind))
     return pa.RecordBatch.from_arrays(arrays, schema=logical_schema(layout, names))
@@ -157,40 +159,42 @@ def to_physical(layout: TableLayout, target: pa.Schema, batch: pa.RecordBatch) -
         if name is None or name not in batch.schema.names:
             arrays.append(pa.nulls(batch.num_rows, field.type))
             continue
-        found = batch.column(name)
-        arrays.append(_as_blob(found, field.type) if name in layout.blobs else _fit(found, field))
+        array = batch.column(name)
+        arrays.append(_as_blob(array, field.type) if name in layout.blobs else _fit(array, field))
     return pa.RecordBatch.from_arrays(arrays, schema=target)
 
 
 def _fit(
-    found: pa.Array[pa.Scalar[pa.DataType]], field: pa.Field[pa.DataType]
+    array: pa.Array[pa.Scalar[pa.DataType]], field: pa.Field[pa.DataType]
 ) -> pa.Array[pa.Scalar[pa.DataType]]:
-    return found if found.type == field.type else found.cast(field.type)
+    return array if array.type == field.type else array.cast(field.type)
 
 
 def _as_blob(
-    found: pa.Array[pa.Scalar[pa.DataType]], kind: pa.DataType
+    array: pa.Array[pa.Scalar[pa.DataType]], kind: pa.DataType
 ) -> pa.Array[pa.Scalar[pa.DataType]]:
     """Bytes, or structs of `data` and `uri`, in the form that a blob column takes."""
-    if found.type == kind:
-        return found
+    if array.type == kind:
+        return array
     storage = kind.storage_type if isinstance(kind, pa.BaseExtensionType) else kind
     if not isinstance(storage, pa.StructType):
         raise InternalError(f"a blob column cannot have the type {kind}")
     fields = [storage.field(number) for number in range(storage.num_fields)]
-    rows = len(found)
-    if isinstance(found.type, pa.StructType):
-        given = {
-            found.type.field(number).name: pc.struct_field(found, [number])
-            for number in range(found.type.num_fields)
+    rows = len(array)
+    if isinstance(array.type, pa.StructType):
+        parts_by_name = {
+            array.type.field(number).name: pc.struct_field(array, [number])
+            for number in range(array.type.num_fields)
         }
     else:
-        given = {"data": found}
+        parts_by_name = {"data": array}
     parts = [
-        given[part.name].cast(part.type) if part.name in given else pa.nulls(rows, part.type)
+        parts_by_name[part.name].cast(part.type)
+        if part.name in parts_by_name
+        else pa.nulls(rows, part.type)
         for part in fields
     ]
-    packed = pa.StructArray.from_arrays(parts, fields=fields, mask=found.is_null())
+    packed = pa.StructArray.from_arrays(parts, fields=fields, mask=array.is_null())
     if isinstance(kind, pa.BaseExtensionType):
         return pa.ExtensionArray.from_storage(kind, packed)
     return packed

@@ -56,18 +56,18 @@ class GraphLocation:
         return self.root
 
 
-def parse_location(given: str | Path, settings: StorageSettings) -> GraphLocation:
+def parse_location(address: str | Path, settings: StorageSettings) -> GraphLocation:
     """The location that a path, `file://` or `s3://` address names.
 
     Raises:
         InvalidArgument: the address is empty or of another kind.
     """
-    text = str(given)
+    text = str(address)
     if not text.strip() or "\0" in text:
         raise InvalidArgument(
             f"{text!r} names no graph; give a folder, a file:// or an s3:// address"
         )
-    if isinstance(given, Path) and _FLATTENED.match(text):
+    if isinstance(address, Path) and _FLATTENED.match(text):
         raise InvalidArgument(
             f"{text!r} is an address in a Path, which drops a slash of it; give it as text"
         )
@@ -100,10 +100,11 @@ def refuse_file(location: GraphLocation) -> None:
     if not location.is_local:
         return
     path = location.path("")
-    for each in (path, *path.parents):
-        if each.is_file():
+    for folder in (path, *path.parents):
+        if folder.is_file():
             raise InvalidArgument(
-                f"no graph can be created at {location}: {each} is a file, and a graph is a folder"
+                f"no graph can be created at {location}: {folder} is a file, and a graph is"
+                " a folder"
             )
 
 
@@ -121,7 +122,7 @@ def require_folder(location: GraphLocation) -> None:
     try:
         mode = path.stat().st_mode
     except (FileNotFoundError, NotADirectoryError):
-        found = "the folder does not exist"
+        reason = "the folder does not exist"
     except PermissionError as error:
         raise StorageDenied(
             f"{location} may not be read: permission denied; check the rights on its folders",
@@ -132,9 +133,10 @@ def require_folder(location: GraphLocation) -> None:
     else:
         if stat.S_ISDIR(mode):
             return
-        found = "it is a file, and a graph is a folder"
+        reason = "it is a file, and a graph is a folder"
     raise GraphNotFound(
-        f"there is no graph at {location}: {found}; create one with Graph.init or `omnigraph init`",
+        f"there is no graph at {location}: {reason}; create one with Graph.init or"
+        " `omnigraph init`",
         location=str(location),
     )
 
@@ -184,7 +186,7 @@ def _bucket(text: str, settings: StorageSettings) -> GraphLocation:
 def _s3_options(settings: StorageSettings) -> dict[str, str]:
     """What the settings say of a bucket; a session token and profiles come from the environment."""
     secret = settings.aws_secret_access_key
-    given = {
+    options = {
         "aws_access_key_id": settings.aws_access_key_id,
         "aws_secret_access_key": None if secret is None else secret.reveal(),
         "aws_region": settings.aws_region,
@@ -192,4 +194,4 @@ def _s3_options(settings: StorageSettings) -> dict[str, str]:
         "aws_virtual_hosted_style_request": "false" if settings.aws_s3_force_path_style else None,
         "allow_http": "true" if settings.aws_allow_http else None,
     }
-    return _PATIENCE | {name: value for name, value in given.items() if value is not None}
+    return _PATIENCE | {name: value for name, value in options.items() if value is not None}

@@ -84,7 +84,7 @@ def _plan(
     with writing.calls.making("plan_indexes", handle.layout.table_key):
         name = indexes.index_name(handle.layout, spec)
         segments = indexes.segments_of(handle.dataset, name)
-    covered = {each for segment in segments for each in segment.fragment_ids} & live
+    covered = {fragment_id for segment in segments for fragment_id in segment.fragment_ids} & live
     uncovered = live - covered
     if segments and (not spec.is_trained or not uncovered):
         return IndexWork(spec=spec, action=IndexAction.NONE)
@@ -156,10 +156,10 @@ def _was_there(
     try:
         then = lines.open_ancestor(handle, version)
         with writing.calls.making("fragments", handle.layout.table_key):
-            found = then.dataset.get_fragment(fragment.fragment_id)
+            earlier = then.dataset.get_fragment(fragment.fragment_id)
     except ObjectMissing:
         return False
-    return found is not None and _files(found) == _files(fragment)
+    return earlier is not None and _files(earlier) == _files(fragment)
 
 
 def _files(fragment: LanceFragment) -> list[str]:
@@ -249,10 +249,10 @@ def stage_compaction(
 def _trained_specs(writing: Writing, handle: TableHandle) -> list[IndexSpec]:
     """The indexes that cover something, as they would be asked for."""
     with writing.calls.making("index_coverage", handle.layout.table_key):
-        found = indexes.coverage(handle.dataset, handle.layout)
+        covered = indexes.coverage(handle.dataset, handle.layout)
     kinds = {"BTree": IndexKind.BTREE, "Inverted": IndexKind.INVERTED}
     specs = []
-    for index in found:
+    for index in covered:
         kind = IndexKind.IVF_FLAT if index.kind.startswith("IVF") else kinds.get(index.kind)
         if kind is IndexKind.IVF_FLAT and index.segments > 1:
             raise StorageInternalError(

@@ -83,8 +83,8 @@ class LineHandle:
     @cached_property
     def pieces(self) -> dict[int, int]:
         """The stored rows of each fragment, replaced ones too, by its number; the oldest first."""
-        found = (each.metadata for each in self.dataset.get_fragments())
-        return {each.id: each.physical_rows for each in found}
+        fragments = (fragment.metadata for fragment in self.dataset.get_fragments())
+        return {fragment.id: fragment.physical_rows for fragment in fragments}
 
     @property
     def fragments(self) -> int:
@@ -240,8 +240,8 @@ class ManifestStorage:
 
     def stamp(self, handle: LineHandle) -> dict[str, str]:
         """The metadata of the dataset's schema."""
-        found = handle.dataset.schema.metadata or {}
-        return {key.decode(): value.decode() for key, value in found.items()}
+        metadata = handle.dataset.schema.metadata or {}
+        return {key.decode(): value.decode() for key, value in metadata.items()}
 
     def set_stamp(self, handle: LineHandle, changes: Mapping[str, str]) -> None:
         """Change entries of the stamp, in one commit of its own."""
@@ -270,7 +270,7 @@ class ManifestStorage:
             if pieces is not None:
                 wanted = set(pieces)
                 every = handle.dataset.get_fragments()
-                chosen = [each for each in every if each.fragment_id in wanted]
+                chosen = [fragment for fragment in every if fragment.fragment_id in wanted]
             return handle.dataset.scanner(
                 columns=None if columns is None else list(columns),
                 filter=None if predicate is None else _expression(predicate),
@@ -313,7 +313,7 @@ class ManifestStorage:
                 mode="append",
                 data_storage_version=_DATA_STORAGE_VERSION,
             )
-            replaced = [known[str(each)] for each in ids if each in known]
+            replaced = [known[str(object_id)] for object_id in ids if object_id in known]
             updated, emptied = lance_writes.without_rows(dataset, replaced)
             operation = lance_writes.update_of_pieces(
                 dataset, removed=emptied, updated=updated, new=fragments
@@ -334,8 +334,8 @@ class ManifestStorage:
 
     def _places(self, handle: LineHandle, ids: pa.ChunkedArray[pa.StringScalar]) -> dict[str, int]:
         wanted = In("object_id", ids.combine_chunks())
-        found = self.rows(handle, columns=["object_id"], predicate=wanted, with_addresses=True)
-        return addresses(found)
+        rows = self.rows(handle, columns=["object_id"], predicate=wanted, with_addresses=True)
+        return addresses(rows)
 
     def added_places(self, before: LineHandle, after: LineHandle, rows: pa.Table) -> dict[str, int]:
         """The addresses of the rows that a merge on `before` has just added, by id.
@@ -399,19 +399,19 @@ class ManifestStorage:
     def lines(self) -> list[BranchId]:
         """The branches that have a line, registered or not; all but `main`."""
         with self._calls.making("list_lines", MANIFEST):
-            found = sorted(self._newest_main().branches.list())
-        return [BranchId(name.removeprefix(LINE_PREFIX)) for name in found]
+            names = sorted(self._newest_main().branches.list())
+        return [BranchId(name.removeprefix(LINE_PREFIX)) for name in names]
 
     def versions(self, handle: LineHandle, before_us: int) -> tuple[int, list[int]]:
         """How many versions a line has, and those older than a moment by the store's clock."""
         folder = line_folder(MANIFEST, lance_branch(handle.branch_id))
-        found = self._objects.list(f"{folder}/_versions")
-        named = [(version_of_name(each.path.rpartition("/")[2]), each) for each in found]
-        numbers = [(version, each) for version, each in named if version is not None]
+        files = self._objects.list(f"{folder}/_versions")
+        named = [(version_of_name(file.path.rpartition("/")[2]), file) for file in files]
+        numbers = [(version, file) for version, file in named if version is not None]
         return len(numbers), sorted(
             version
-            for version, each in numbers
-            if version < handle.version and each.modified_us < before_us
+            for version, file in numbers
+            if version < handle.version and file.modified_us < before_us
         )
 
     def clean(self, handle: LineHandle, versions: Sequence[int]) -> None:
@@ -474,7 +474,7 @@ def addresses(rows: pa.Table) -> dict[str, int]:
 
 
 def _texts(column: pa.ChunkedArray[pa.StringScalar]) -> list[str]:
-    return [str(each) for each in column.to_pylist()]
+    return [str(text) for text in column.to_pylist()]
 
 
 def _expression(predicate: Predicate) -> pc.Expression:

@@ -116,16 +116,16 @@ class StorageAdapter:
 
     def list(self, prefix: str, *, limit: int | None = None) -> list[ObjectInfo]:
         """The objects below a prefix, by path; with `limit` only so many, in any order."""
-        found: list[ObjectInfo] = []
+        infos: list[ObjectInfo] = []
         with self._calls.making("list", prefix or "."):
             try:
                 for page in obstore.list(self._readable(), prefix or None, chunk_size=1000):
-                    found.extend(_info(each) for each in page)
-                    if limit is not None and len(found) >= limit:
-                        return found[:limit]
+                    infos.extend(_info(meta) for meta in page)
+                    if limit is not None and len(infos) >= limit:
+                        return infos[:limit]
             except FileNotFoundError:
                 return []
-        return sorted(found, key=lambda each: each.path)
+        return sorted(infos, key=lambda info: info.path)
 
     def delete(self, path: str) -> None:
         """Delete an object; one that is not there counts as deleted."""
@@ -138,8 +138,8 @@ class StorageAdapter:
     def delete_prefix(self, prefix: str) -> int:
         """Delete every object below a prefix, the deepest first; how many there were."""
         below = self.list(prefix)
-        for each in reversed(below):
-            self.delete(each.path)
+        for info in reversed(below):
+            self.delete(info.path)
         return len(below)
 
     def remove_empty_folders(self, prefix: str) -> None:
@@ -257,9 +257,9 @@ def require_format(content: dict[str, Any], path: str) -> dict[str, Any]:
     return content
 
 
-def _info(found: ObjectMeta) -> ObjectInfo:
+def _info(meta: ObjectMeta) -> ObjectInfo:
     return ObjectInfo(
-        path=str(found["path"]),
-        size_bytes=int(found["size"]),
-        modified_us=int(found["last_modified"].timestamp() * 1_000_000),
+        path=str(meta["path"]),
+        size_bytes=int(meta["size"]),
+        modified_us=int(meta["last_modified"].timestamp() * 1_000_000),
     )

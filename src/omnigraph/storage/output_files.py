@@ -186,8 +186,8 @@ class OutputFolder:
             StorageUnavailable: somebody removed it.
         """
         with _kept(path), self._calls.making("read", path):
-            found = obstore.get_range(self._store(), path, start=start, end=end)
-            return pa.py_buffer(found)
+            data = obstore.get_range(self._store(), path, start=start, end=end)
+            return pa.py_buffer(data)
 
     def move(self, pairs: Sequence[tuple[str, str]]) -> None:
         """Give files their names, durable; each pair is what one is called and is to be called.
@@ -243,7 +243,7 @@ class OutputFolder:
         if self.location.is_local:
             folder = self.location.path("")
             try:
-                names = [each.name for each in folder.iterdir()]
+                names = [member.name for member in folder.iterdir()]
             except FileNotFoundError:
                 return
             except OSError as error:
@@ -253,34 +253,34 @@ class OutputFolder:
                     location=str(self.location),
                 ) from error
         else:
-            names = [each.path for each in self._objects.list("", limit=2)]
+            names = [info.path for info in self._objects.list("", limit=2)]
         own = {TEMPORARY, _CLAIM} if but_claim else set()
         others = [name for name in names if name not in own]
         if others:
             raise self._not_empty(min(others))
 
-    def _not_empty(self, found: str) -> RootNotEmpty:
-        if found.startswith(TEMPORARY):
+    def _not_empty(self, name: str) -> RootNotEmpty:
+        if name.startswith(TEMPORARY):
             why = (
                 f"another job writes there, or one was cut off; once none runs, delete {TEMPORARY}"
                 " and what is beside it"
             )
         else:
-            why = f"it holds {found}; name an empty or a new folder, or empty this one"
+            why = f"it holds {name}; name an empty or a new folder, or empty this one"
         return RootNotEmpty(
             f"nothing can be written to {self.location}: {why}",
             location=str(self.location),
-            found=found,
+            found=name,
         )
 
     def _refuse_file(self) -> None:
         if not self.location.is_local:
             return
         path = self.location.path("")
-        for each in (path, *path.parents):
-            if each.exists() and not each.is_dir():
+        for folder in (path, *path.parents):
+            if folder.exists() and not folder.is_dir():
                 raise InvalidArgument(
-                    f"nothing can be written to {self.location}: {each} is a file; name a folder",
+                    f"nothing can be written to {self.location}: {folder} is a file; name a folder",
                     location=str(self.location),
                 )
 
@@ -289,7 +289,7 @@ class OutputFolder:
         if not self.location.is_local:
             return ()
         path = self.location.path("")
-        return tuple(each for each in (path, *path.parents) if not each.exists())
+        return tuple(folder for folder in (path, *path.parents) if not folder.exists())
 
     def _store(self) -> ObjectStore:
         if self._opened is None:
@@ -314,15 +314,15 @@ def _kept(path: str) -> Iterator[None]:
         ) from error
 
 
-def find_output(given: str | Path, settings: StorageSettings) -> GraphLocation:
+def find_output(address: str | Path, settings: StorageSettings) -> GraphLocation:
     """The place that a path, `file://` or `s3://` address names.
 
     Raises:
         InvalidArgument: it is empty, or of another kind.
     """
-    if not str(given).strip():
+    if not str(address).strip():
         raise InvalidArgument(
             "no place to write to is given; name a folder, a file:// or an s3:// address",
             argument="out",
         )
-    return parse_location(given, settings)
+    return parse_location(address, settings)

@@ -54,8 +54,8 @@ def remove_torn_refs(
         return
     folder = location.path(dataset) / "_refs" / "branches"
     with calls.making("remove_torn", dataset):
-        found = folder.glob("*.json") if name is None else [folder / f"{name}.json"]
-        _set_aside(path for path in found if not _is_json(path))
+        refs = folder.glob("*.json") if name is None else [folder / f"{name}.json"]
+        _set_aside(path for path in refs if not _is_json(path))
 
 
 def _torn_versions(line: Path, *, keeps_last: bool) -> list[Path]:
@@ -67,12 +67,12 @@ def _torn_versions(line: Path, *, keeps_last: bool) -> list[Path]:
         return []
     if _is_whole(folder / version_name(newest)):
         return []
-    found: list[Path] = []
+    torn: list[Path] = []
     for path in sorted(folder.glob("*.manifest")):
         if _is_whole(path):
-            return found
-        found.append(path)
-    return [] if keeps_last else found
+            return torn
+        torn.append(path)
+    return [] if keeps_last else torn
 
 
 def _is_whole(path: Path) -> bool:

@@ -134,7 +134,7 @@ def to_datafusion(predicate: Predicate, columns: Columns) -> Expr:
             if not len(values):
                 return _none_of(_column(column, columns))
             return datafusion.functions.in_list(
-                _column(column, columns), [datafusion.lit(each) for each in values]
+                _column(column, columns), [datafusion.lit(value) for value in values]
             )
         case IsNull(column):
             return _column(column, columns).is_null()
@@ -253,7 +253,7 @@ def _all_arrow(
     columns: Columns,
 ) -> pc.Expression | None:
     rendered = [to_arrow(part, schema, columns) for part in parts]
-    known = [each for each in rendered if each is not None]
+    known = [part for part in rendered if part is not None]
     if not known or len(known) < len(rendered):
         return None
     return functools.reduce(join, known)

@@ -50,19 +50,19 @@ def probe_reading(objects: StorageAdapter) -> bool:
         InvalidArgument: the bucket does not exist.
     """
     try:
-        found = objects.list("", limit=1)
+        infos = objects.list("", limit=1)
     except ObjectMissing as missing:
         raise StorageUnavailable(
             "the store answered that there is nothing of that name to list, as endpoints do that"
             " are no object stores; check the endpoint"
         ) from missing
-    for each in found:
+    for info in infos:
         try:
-            objects.get_range(each.path, 0, min(each.size_bytes, 1))
+            objects.get_range(info.path, 0, min(info.size_bytes, 1))
         except ObjectMissing:
             # Somebody deleted it; the store said so to us.
             continue
-    return bool(found)
+    return bool(infos)
 
 
 def _unsupported(location: GraphLocation, what: str) -> StorageUnsupported:

@@ -128,8 +128,8 @@ def scan(reads: Reads, handle: TableHandle, options: ScanOptions) -> pa.RecordBa
         and options.predicate is not None
         and scanner_filter(handle, options.predicate) is None
     ):
-        found = _filtered_fragments(reads, handle, options, options.predicate, schema)
-        return pa.RecordBatchReader.from_batches(schema, _limited(found, options.limit))
+        batches = _filtered_fragments(reads, handle, options, options.predicate, schema)
+        return pa.RecordBatchReader.from_batches(schema, _limited(batches, options.limit))
     with reads.calls.making("scan", handle.layout.table_key):
         source = _source(reads, handle, names, options)
     batches = _limited(_pulled(reads, handle, source, names), options.limit)
@@ -230,13 +230,15 @@ def _filtered_fragments(
 
 
 def _fragments(handle: TableHandle, wanted: Sequence[int]) -> list[LanceFragment]:
-    found = [handle.dataset.get_fragment(each) for each in wanted]
-    absent = [number for number, each in zip(wanted, found, strict=True) if each is None]
+    fragments = [handle.dataset.get_fragment(number) for number in wanted]
+    absent = [
+        number for number, fragment in zip(wanted, fragments, strict=True) if fragment is None
+    ]
     if absent:
         raise InternalError(
             f"{handle.layout.table_key} has no fragments {absent} at version {handle.pin.version}"
         )
-    return [each for each in found if each is not None]
+    return [fragment for fragment in fragments if fragment is not None]
 
 
 def present_columns(handle: TableHandle, names: Sequence[str]) -> list[str]:
@@ -340,8 +342,8 @@ def frame(
     """The pinned table as a frame of a session, by property names; blobs are left out."""
     names = readable_names(handle.layout, columns)
     with calls.making("provider", handle.layout.table_key):
-        found = session.read_table(lance.FFILanceTableProvider(handle.dataset))
-        return found.select(
+        table = session.read_table(lance.FFILanceTableProvider(handle.dataset))
+        return table.select(
             *(_quoted(column_of(handle.layout, name)).alias(name) for name in names)
         )
 
@@ -352,15 +354,15 @@ def take_ids(
     """The rows with these ids, in the order of the ids; absent ones are left out."""
     names = readable_names(handle.layout, columns)
     wanted = list(dict.fromkeys(["id", *names]))
-    found = pa.concat_tables(
+    rows = pa.concat_tables(
         [logical_schema(handle.layout, wanted).empty_table()]
         + [
             scan(reads, handle, ScanOptions(columns=wanted, predicate=In("id", chunk))).read_all()
             for chunk in chunks(ids)
         ]
     )
-    positions = pc.index_in(found["id"], value_set=ids)
-    return found.take(pc.sort_indices(positions)).select(names)
+    positions = pc.index_in(rows["id"], value_set=ids)
+    return rows.take(pc.sort_indices(positions)).select(names)
 
 
 def take_rows(
@@ -375,12 +377,12 @@ def take_rows(
     if not len(row_ids):
         return schema.empty_table()
     with reads.calls.making("take", handle.layout.table_key):
-        found = handle.dataset._take_rows(row_ids, columns=present_columns(handle, names))  # noqa: SLF001
-    if found.num_rows != len(row_ids):
+        rows = handle.dataset._take_rows(row_ids, columns=present_columns(handle, names))  # noqa: SLF001
+    if rows.num_rows != len(row_ids):
         raise InternalError(
-            f"{handle.layout.table_key} gave {found.num_rows} rows for {len(row_ids)} row ids"
+            f"{handle.layout.table_key} gave {rows.num_rows} rows for {len(row_ids)} row ids"
         )
-    batches = (to_logical(handle.layout, names, each) for each in found.to_batches())
+    batches = (to_logical(handle.layout, names, batch) for batch in rows.to_batches())
     return pa.Table.from_batches(batches, schema)
 
 
@@ -389,9 +391,9 @@ def existing_ids(reads: Reads, handle: TableHandle, ids: Ids) -> Ids:
     return _ids(take_ids(reads, handle, ids, ["id"]))
 
 
-def integers(found: pa.Array[pa.UInt64Scalar] | pa.ChunkedArray[pa.UInt64Scalar]) -> list[int]:
+def integers(numbers: pa.Array[pa.UInt64Scalar] | pa.ChunkedArray[pa.UInt64Scalar]) -> list[int]:
     """Row ids or addresses, none of which is null."""
-    return cast("list[int]", found.to_pylist())
+    return cast("list[int]", numbers.to_pylist())
 
 
 def places(reads: Reads, handle: TableHandle, ids: Ids) -> pa.Table:
@@ -399,8 +401,8 @@ def places(reads: Reads, handle: TableHandle, ids: Ids) -> pa.Table:
     parts = [_PLACES.empty_table()]
     for chunk in chunks(ids):
         with reads.calls.making("scan", handle.layout.table_key):
-            found = _places(reads, handle, In("id", chunk))
-        parts.append(found.cast(_PLACES))
+            part = _places(reads, handle, In("id", chunk))
+        parts.append(part.cast(_PLACES))
     return pa.concat_tables(parts).sort_by("_rowid")
 
 
@@ -436,8 +438,8 @@ def _addresses(
         if expression is None:
             frame = reads.frame(handle.dataset, with_row_address=True)
             frame = frame.filter(to_datafusion(predicate, handle.layout.columns))
-            found = frame.select(_quoted("_rowaddr")).to_arrow_table()
-            return pa.array(found["_rowaddr"].combine_chunks(), pa.uint64())
+            rows = frame.select(_quoted("_rowaddr")).to_arrow_table()
+            return pa.array(rows["_rowaddr"].combine_chunks(), pa.uint64())
     table = handle.dataset.to_table(columns=[], filter=expression, with_row_address=True)
     return pa.array(table["_rowaddr"].combine_chunks(), pa.uint64())
 

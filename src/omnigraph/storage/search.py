@@ -74,10 +74,10 @@ def _scored(
 ) -> pa.Table:
     asked: FullTextQuery = PhraseQuery(query, column) if is_phrase else MatchQuery(query, column)
     # Asked for by name, the score does not make Lance log a line on each search.
-    found = dataset.to_table(
+    rows = dataset.to_table(
         columns=["id", "_score"], full_text_query=asked, with_row_id=True, limit=limit
     )
-    return pa.table([found["id"], found["_score"], found[reading.ROW_ID]], schema=SCORED)
+    return pa.table([rows["id"], rows["_score"], rows[reading.ROW_ID]], schema=SCORED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,14 +150,14 @@ def _nearest(
         "metric": "cosine",
         "use_index": not is_exact,
     }
-    found = handle.dataset.to_table(
+    rows = handle.dataset.to_table(
         columns=["id", "_distance"],
         nearest=query,
         filter=expression,
         prefilter=True,
         with_row_id=True,
     )
-    return pa.table([found["id"], found["_distance"], found[reading.ROW_ID]], schema=NEAR)
+    return pa.table([rows["id"], rows["_distance"], rows[reading.ROW_ID]], schema=NEAR)
 
 
 def _search_all(
@@ -171,10 +171,12 @@ def _search_all(
     """The search on a table whose scanner takes no filter: all by distance, then the filter."""
     with reads.calls.making("search_vector", handle.layout.table_key):
         rows = max(1, handle.dataset.count_rows())
-        found = _nearest(handle, name, vector, rows, None, is_exact=True)
+        nearest = _nearest(handle, name, vector, rows, None, is_exact=True)
     options = reading.ScanOptions(columns=["id"], predicate=predicate)
     kept = reading.scan(reads, handle, options).read_all()["id"].combine_chunks()
-    return found.filter(pc.is_in(found["id"], value_set=pa.array(kept, pa.string()))).slice(0, k)
+    return nearest.filter(pc.is_in(nearest["id"], value_set=pa.array(kept, pa.string()))).slice(
+        0, k
+    )
 
 
 def _for_scanner(reads: Reads, handle: TableHandle, predicate: Predicate) -> Predicate:
@@ -182,5 +184,5 @@ def _for_scanner(reads: Reads, handle: TableHandle, predicate: Predicate) -> Pre
     if reading.scanner_filter(handle, predicate) is not None:
         return predicate
     options = reading.ScanOptions(columns=["id"], predicate=predicate)
-    found = reading.scan(reads, handle, options).read_all()
-    return In("id", pa.array(found["id"].combine_chunks(), pa.string()))
+    rows = reading.scan(reads, handle, options).read_all()
+    return In("id", pa.array(rows["id"].combine_chunks(), pa.string()))

@@ -90,13 +90,13 @@ def files_after(calls: StoreCalls, staged: StagedWrite) -> int:
 
 def stats(calls: StoreCalls, handle: TableHandle) -> TableStats:
     """The sizes of a version."""
-    found = fragments(calls, handle)
+    infos = fragments(calls, handle)
     with calls.making("versions", handle.layout.table_key):
         versions = len(handle.dataset.versions())
     return TableStats(
-        rows=sum(fragment.rows for fragment in found),
-        deleted_rows=sum(fragment.deleted_rows for fragment in found),
-        size_bytes=sum(fragment.size_bytes for fragment in found),
-        fragments=len(found),
+        rows=sum(fragment.rows for fragment in infos),
+        deleted_rows=sum(fragment.deleted_rows for fragment in infos),
+        size_bytes=sum(fragment.size_bytes for fragment in infos),
+        fragments=len(infos),
         versions=versions,
     )

@@ -2,7 +2,7 @@
 
 A piece is plain metadata that can be pickled: whoever wrote the files hands it to the driver, and
 only the driver builds the transaction. Files of pieces can be read before they are committed, as a
-version that belongs to no line.
+detached version.
 """
 
 from __future__ import annotations
@@ -77,23 +77,23 @@ class Pieces:
 
 def pieces_to_json(pieces: Pieces) -> list[str]:
     """New rows that were written, as text that outlives the process."""
-    return [json.dumps(each.to_json()) for each in pieces.added]
+    return [json.dumps(fragment.to_json()) for fragment in pieces.added]
 
 
 def pieces_from_json(texts: Iterable[str]) -> Pieces:
     """The pieces of `pieces_to_json`."""
-    return Pieces(added=tuple(FragmentMetadata.from_json(each) for each in texts))
+    return Pieces(added=tuple(FragmentMetadata.from_json(text) for text in texts))
 
 
 def join_pieces(parts: Iterable[Pieces]) -> Pieces:
     """All pieces as one."""
-    found = list(parts)
+    joined = list(parts)
     return Pieces(
-        added=tuple(each for part in found for each in part.added),
-        changed=tuple(each for part in found for each in part.changed),
-        updated=tuple(each for part in found for each in part.updated),
-        emptied=tuple(each for part in found for each in part.emptied),
-        rows_deleted=sum(part.rows_deleted for part in found),
+        added=tuple(fragment for part in joined for fragment in part.added),
+        changed=tuple(fragment for part in joined for fragment in part.changed),
+        updated=tuple(fragment for part in joined for fragment in part.updated),
+        emptied=tuple(number for part in joined for number in part.emptied),
+        rows_deleted=sum(part.rows_deleted for part in joined),
     )
 
 
@@ -127,8 +127,8 @@ def _with_kept_blobs(
             part = batch.slice(at, step)
             held = row_ids[start : start + part.num_rows]
             start += part.num_rows
-            found = {name: blobs_of_rows(handle, held, name) for name in left_out}
-            yield from _joined(part, found)
+            blobs = {name: blobs_of_rows(handle, held, name) for name in left_out}
+            yield from _joined(part, blobs)
 
 
 def _joined(
@@ -141,7 +141,7 @@ def _joined(
         if held_bytes >= _BLOB_BYTES or at == rows.num_rows - 1:
             part = rows.slice(start, at + 1 - start)
             for name, values in blobs.items():
-                cells = [_stored(each) for each in values[start : at + 1]]
+                cells = [_stored(value) for value in values[start : at + 1]]
                 part = part.append_column(pa.field(name, STORED_BLOB), pa.array(cells, STORED_BLOB))
             yield part
             start, held_bytes = at + 1, 0
@@ -239,10 +239,10 @@ def read_staged(writing: Writing, view: TableHandle, fragments: Sequence[int]) -
     rows = scan(writing.reads, view, options).read_all()
     if not layout.blobs:
         return rows
-    row_ids = [int(each) for each in rows[ROW_ID].to_numpy()]
+    row_ids = [int(row_id) for row_id in rows[ROW_ID].to_numpy()]
     columns: dict[str, Any] = {name: rows[name] for name in plain}  # Any: columns of every type
     for name in layout.blobs:
-        cells = [_stored(each) for each in blobs_of_rows(view, row_ids, name)]
+        cells = [_stored(value) for value in blobs_of_rows(view, row_ids, name)]
         columns[name] = pa.array(cells, STORED_BLOB)
     return pa.table({name: columns[name] for name in layout.schema.names})
 
@@ -260,7 +260,7 @@ def stage_merge_staged(
     """
     if handle.layout.blobs:
         return stage_merge_insert(writing, handle, read_staged(writing, view, fragments), stamp)
-    count = sum(each.rows for each in _of_view(writing, view, fragments))
+    count = sum(fragment.rows for fragment in _of_view(writing, view, fragments))
 
     def stage(base: TableHandle) -> StagedWrite:
         rows = scan(writing.reads, view, ScanOptions(fragments=fragments))
@@ -281,7 +281,7 @@ def stage_merge_staged(
 
 def staged_bytes(writing: Writing, view: TableHandle, fragments: Sequence[int]) -> int:
     """How large the rows of some fragments are as they are stored, blobs included."""
-    size = sum(each.size_bytes for each in _of_view(writing, view, fragments))
+    size = sum(fragment.size_bytes for fragment in _of_view(writing, view, fragments))
     return size + sum(
         blob_bytes(writing.calls, view, name, fragments) for name in view.layout.blobs
     )
@@ -289,7 +289,11 @@ def staged_bytes(writing: Writing, view: TableHandle, fragments: Sequence[int]) 
 
 def _of_view(writing: Writing, view: TableHandle, wanted: Sequence[int]) -> list[FragmentInfo]:
     chosen = set(wanted)
-    return [each for each in sizes.fragments(writing.calls, view) if each.fragment_id in chosen]
+    return [
+        fragment
+        for fragment in sizes.fragments(writing.calls, view)
+        if fragment.fragment_id in chosen
+    ]
 
 
 def _stored(value: BlobValue) -> dict[str, object] | None:

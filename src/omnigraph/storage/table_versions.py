@@ -253,8 +253,8 @@ class Lines:
         """
         own = _bare(self.location.uri(layout.location))
         for base in dataset.base_paths().values():
-            found = _bare(base.path)
-            if found != own and not found.startswith(f"{own}/"):
+            named = _bare(base.path)
+            if named != own and not named.startswith(f"{own}/"):
                 raise StorageUnsupported(
                     f"{layout.table_key}: this graph was copied from {base.path}, and its branches"
                     " still point to that original location; copy only graphs without live"

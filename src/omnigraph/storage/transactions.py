@@ -119,7 +119,7 @@ def chain(
         return replace(rest, rebase=moving)
     joined = replace(
         first,
-        links=(*first.links, *(_later(writing, first, each) for each in then)),
+        links=(*first.links, *(_later(writing, first, step) for step in then)),
         rebase=moving,
     )
     if counts is None:

@@ -116,7 +116,7 @@ def _is_there(folder: Path, version: int) -> bool:
 def _listed(folder: Path) -> int:
     with os.scandir(folder) as entries:
         versions = (version_of_name(entry.name) for entry in entries)
-        newest = max((each for each in versions if each is not None), default=None)
+        newest = max((version for version in versions if version is not None), default=None)
     if newest is None:
         raise FileNotFoundError(f"no version in {folder}")
     return newest

@@ -127,14 +127,14 @@ def stage_merge_insert(
     writing: Writing, handle: TableHandle, rows: Rows, stamp: WriteStamp
 ) -> StagedWrite:
     """Upserts whole rows by `id`; holds all of them. Their ids are unique."""
-    given = as_table(handle, rows)
+    table = as_table(handle, rows)
 
     def rebase(newer: TableHandle) -> StagedWrite:
-        return stage_merge_insert(writing, newer, given, stamp)
+        return stage_merge_insert(writing, newer, table, stamp)
 
-    if not given.num_rows:
+    if not table.num_rows:
         return nothing(writing, handle, rebase)
-    merged = _merge(writing, handle, given, inserts=True)
+    merged = _merge(writing, handle, table, inserts=True)
     return staged(
         writing,
         handle,
@@ -143,7 +143,7 @@ def stage_merge_insert(
         added=merged.inserted,
         changed=merged.updated,
         rebase=rebase,
-        restaged_rows=given.num_rows,
+        restaged_rows=table.num_rows,
     )
 
 
@@ -155,17 +155,17 @@ def stage_update(
     Raises:
         InternalError: some id is not in the table.
     """
-    given = as_table(handle, rows)
+    table = as_table(handle, rows)
 
     def rebase(newer: TableHandle) -> StagedWrite:
-        return stage_update(writing, newer, given, stamp)
+        return stage_update(writing, newer, table, stamp)
 
-    if not given.num_rows:
+    if not table.num_rows:
         return nothing(writing, handle, rebase)
-    merged = _merge(writing, handle, _with_stored_blobs(writing, handle, given), inserts=False)
-    if merged.updated != given.num_rows:
+    merged = _merge(writing, handle, _with_stored_blobs(writing, handle, table), inserts=False)
+    if merged.updated != table.num_rows:
         raise InternalError(
-            f"{handle.layout.table_key}: an update of {given.num_rows} rows found"
+            f"{handle.layout.table_key}: an update of {table.num_rows} rows found"
             f" {merged.updated} of them at version {handle.pin.version}"
         )
     return staged(
@@ -175,7 +175,7 @@ def stage_update(
         stamp,
         changed=merged.updated,
         rebase=rebase,
-        restaged_rows=given.num_rows,
+        restaged_rows=table.num_rows,
     )
 
 
