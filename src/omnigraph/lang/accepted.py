@@ -124,11 +124,11 @@ def restore_schema(catalog: Catalog, ids_json: str) -> AcceptedSchema:
 def _with_ids(item: _Type, ids: dict[str, Any]) -> _Type:
     properties = {
         name: replace(
-            found,
+            declared,
             property_id=ids["properties"][name]["property_id"],
             column=ids["properties"][name]["column"],
         )
-        for name, found in item.properties.items()
+        for name, declared in item.properties.items()
     }
     return replace(
         item, properties=properties, type_id=ids["type_id"], incarnation=ids["incarnation"]

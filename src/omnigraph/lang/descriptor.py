@@ -88,8 +88,8 @@ def _reads_of(catalog: Catalog, ops: tuple[ir.Op, ...]) -> Iterator[TypeRef]:
 
 
 def _endpoints(catalog: Catalog, edge: str) -> tuple[TypeRef, TypeRef]:
-    found = catalog.edge_types[edge]
-    return (ir.EntityKind.NODE, found.from_type), (ir.EntityKind.NODE, found.to_type)
+    item = catalog.edge_types[edge]
+    return (ir.EntityKind.NODE, item.from_type), (ir.EntityKind.NODE, item.to_type)
 
 
 def _writes_of(catalog: Catalog, op: ir.MutationOp) -> Iterator[TypeRef]:

@@ -86,11 +86,11 @@ class Findings:
 
 def raise_findings(error: type[InputError], findings: Findings) -> NoReturn:
     """Raise `error` with every finding: rendered in the message, as data in `details`."""
-    found = findings.sorted()
+    diagnostics = findings.sorted()
     raise error(
         render_all(findings),
-        diagnostics=[diagnostic.to_dict() for diagnostic in found],
-        total=len(found),
+        diagnostics=[diagnostic.to_dict() for diagnostic in diagnostics],
+        total=len(diagnostics),
         **({"path": findings.source.path} if findings.source.path else {}),
     )
 

@@ -116,8 +116,8 @@ class ExprChecker:
 
     def check_property(self, expr: ast.PropAccess) -> Typed | None:
         """A property of a node or edge variable."""
-        found = self.resolve_property(expr)
-        if found is not None and found.type.scalar is Scalar.BLOB:
+        typed = self.resolve_property(expr)
+        if typed is not None and typed.type.scalar is Scalar.BLOB:
             self.report(
                 "T24",
                 "blob_read",
@@ -125,7 +125,7 @@ class ExprChecker:
                 expr.extent,
             )
             return None
-        return found
+        return typed
 
     def resolve_property(self, expr: ast.PropAccess) -> Typed | None:
         """A property of any type, Blob included."""
@@ -148,8 +148,8 @@ class ExprChecker:
         else:
             self.unbound(expr.var, expr.extent)
             return None
-        found = properties.get(expr.property)
-        if found is None:
+        declared = properties.get(expr.property)
+        if declared is None:
             if expr.property == "id" and node is not None:
                 tail = f"; the id of a node is `${expr.var}` itself"
             else:
@@ -161,7 +161,7 @@ class ExprChecker:
                 expr.extent,
             )
             return None
-        return Typed(ir.Prop(expr.var, expr.property, found.type), found.type)
+        return Typed(ir.Prop(expr.var, expr.property, declared.type), declared.type)
 
     def check_alias(self, expr: ast.AliasRef) -> Typed | None:
         """The expression of an earlier projection."""
@@ -415,9 +415,9 @@ def _date_hint(left: Typed, right: Typed) -> str:
     return ""
 
 
-def date_literal_hint(column: PropType, given: PropType) -> str:
+def date_literal_hint(column: PropType, value: PropType) -> str:
     """A tail for a message about a text given where a date belongs."""
-    is_date = column.scalar in (Scalar.DATE, Scalar.DATETIME) and given.is_text
+    is_date = column.scalar in (Scalar.DATE, Scalar.DATETIME) and value.is_text
     return f'; write `{column.scalar.lower()}("…")`' if is_date else ""
 
 

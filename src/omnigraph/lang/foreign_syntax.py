@@ -133,9 +133,9 @@ SCHEMA_HABITS = Habits(
 
 def find_hint(habits: Habits, text: str, start: int, end: int) -> str | None:
     """What to write instead of the offending word at `start`, if it is a known habit."""
-    found = text[start:end]
-    if found.startswith('"'):
-        found = found[:1]
+    word = text[start:end]
+    if word.startswith('"'):
+        word = word[:1]
     before = _PREVIOUS_WORD.search(text[max(0, start - 60) : start])
     previous = before[1].casefold() if before else ""
     for pair in (text[start - 1 : start + 1], text[start : start + 2]):
@@ -143,25 +143,25 @@ def find_hint(habits: Habits, text: str, start: int, end: int) -> str | None:
             return habits.pairs[pair]
     return (
         habits.after.get(previous)
-        or habits.words.get(found.casefold())
-        or _shape_hint(habits, found, previous)
+        or habits.words.get(word.casefold())
+        or _shape_hint(habits, word, previous)
     )
 
 
-def _shape_hint(habits: Habits, found: str, previous: str) -> str | None:
+def _shape_hint(habits: Habits, word: str, previous: str) -> str | None:
     """Hints by the shape of a word, in queries."""
     if habits is not QUERY_HABITS:
         return None
-    if found == "." and previous.isidentifier():
+    if word == "." and previous.isidentifier():
         return f"a variable starts with `$`: `${previous}.…`"
-    if found == ".":
+    if word == ".":
         return "write a number with digits on both sides of the point; hop bounds are `{1,3}`"
     if re.fullmatch("e[0-9]+", previous):
         return "numbers have no exponent; write all the digits"
-    if found.isupper() and found.isidentifier():
-        return f"names, functions and edges start in lower case: `{found.lower()}`"
-    if previous.isidentifier() and found[:1].isupper():
-        return f"an edge starts in lower case: `{found[0].lower()}{found[1:]}`"
+    if word.isupper() and word.isidentifier():
+        return f"names, functions and edges start in lower case: `{word.lower()}`"
+    if previous.isidentifier() and word[:1].isupper():
+        return f"an edge starts in lower case: `{word[0].lower()}{word[1:]}`"
     return None
 
 

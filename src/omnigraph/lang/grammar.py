@@ -178,11 +178,11 @@ def _explain(
             return (at, at + len(unclosed[0])), unclosed[1]
         word = _WORD.match(text, at)
         extent = (at, word.end() if word else at + 1)
-    found = text[extent[0] : extent[1]]
-    shown = found if len(found) <= 40 else found[:39] + "…"
-    is_keyword = any(name.strip("_") == found.upper() for name in expected)
+    token = text[extent[0] : extent[1]]
+    shown = token if len(token) <= 40 else token[:39] + "…"
+    is_keyword = any(name.strip("_") == token.upper() for name in expected)
     hint = None if is_keyword else find_hint(language.habits, text, *extent)
-    tail = f"; {hint}" if hint else _expected(expected, found, parser)
+    tail = f"; {hint}" if hint else _expected(expected, token, parser)
     return extent, f"unexpected `{shown}`{tail}"
 
 
@@ -215,7 +215,7 @@ _GROUPS: tuple[tuple[str, frozenset[str]], ...] = (
 )
 
 
-def _expected(names: Iterable[str], found: str, parser: Lark) -> str:
+def _expected(names: Iterable[str], token: str, parser: Lark) -> str:
     """The tail of a syntax message: a near keyword, or what may stand here."""
     patterns = {terminal.name: terminal.pattern for terminal in parser.terminals}
     left = set(names)
@@ -224,7 +224,7 @@ def _expected(names: Iterable[str], found: str, parser: Lark) -> str:
         for name in left
         if name not in _TOKEN_WORDS and not isinstance(patterns.get(name), PatternStr)
     )
-    near = did_you_mean(found, keywords) if found else ""
+    near = did_you_mean(token, keywords) if token else ""
     if near:
         return near
     words: list[str] = []

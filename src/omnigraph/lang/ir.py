@@ -347,11 +347,11 @@ def _json(value: object) -> object:
 
 def variables_of(clauses: Iterable[Filter]) -> set[str]:
     """Node and edge variables that filters mention."""
-    found: set[str] = set()
+    names: set[str] = set()
     for clause in clauses:
         for expr in (clause.left, clause.right):
-            found |= expr_variables(expr)
-    return found
+            names |= expr_variables(expr)
+    return names
 
 
 def expr_variables(expr: Expr) -> set[str]:

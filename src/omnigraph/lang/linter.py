@@ -191,10 +191,10 @@ def lint(
     results: list[QueryLint] = []
     for query in queries:
         own = Findings(findings.source)
-        found = compile_parsed(catalog, query, own)
-        results.append(_query_lint(query, found, own))
-        if found is not None:
-            compiled.append(found)
+        compiled_query = compile_parsed(catalog, query, own)
+        results.append(_query_lint(query, compiled_query, own))
+        if compiled_query is not None:
+            compiled.append(compiled_query)
     notes = (
         *_unset_properties(catalog, compiled),
         *_default_keys(catalog),
@@ -227,14 +227,14 @@ def _unparsed(findings: Findings, schema_source: Mapping[str, str] | None) -> Li
     )
 
 
-def _query_lint(query: ast.Query, found: CompiledQuery | None, own: Findings) -> QueryLint:
+def _query_lint(query: ast.Query, compiled: CompiledQuery | None, own: Findings) -> QueryLint:
     hard_coded = query.is_mutation and not query.params
     return QueryLint(
         name=query.name,
         kind="mutation" if query.is_mutation else "read",
         warnings=(_NO_PARAMETERS,) if hard_coded else (),
         diagnostics=own.sorted(),
-        operation=None if found is None else found.operation,
+        operation=None if compiled is None else compiled.operation,
     )
 
 
@@ -255,8 +255,8 @@ def _unset_properties(catalog: Catalog, compiled: Iterable[CompiledQuery]) -> It
     for type_name, by_query in updates.items():
         node = catalog.node_types[type_name]
         touched = set().union(*by_query.values())
-        for name, found in node.properties.items():
-            is_candidate = found.type.nullable and name not in (node.key or ())
+        for name, declared in node.properties.items():
+            is_candidate = declared.type.nullable and name not in (node.key or ())
             if is_candidate and name not in node.embeds and name not in touched:
                 yield LintFinding(
                     severity=Severity.WARNING,
@@ -288,7 +288,7 @@ def _odd_annotations(catalog: Catalog) -> Iterator[LintFinding]:
     types: list[NodeType | EdgeType] = [*catalog.node_types.values(), *catalog.edge_types.values()]
     for item in types:
         places: list[tuple[str | None, Iterable[str]]] = [(None, item.annotations)]
-        places += [(name, found.annotations) for name, found in item.properties.items()]
+        places += [(name, declared.annotations) for name, declared in item.properties.items()]
         for property_name, annotations in places:
             for name in annotations:
                 meant = suggest_annotation(name)

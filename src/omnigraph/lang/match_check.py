@@ -130,8 +130,8 @@ class _BlockChecker:
         properties = self.checker.catalog.node_types[type_name].properties
         for item in clause.matches:
             value = self.checker.check_value(item.value)
-            found = properties.get(item.property)
-            if found is None:
+            declared = properties.get(item.property)
+            if declared is None:
                 self.report(
                     "T2",
                     "unknown_property",
@@ -140,7 +140,7 @@ class _BlockChecker:
                     item.extent,
                 )
             elif value is not None:
-                column = Typed(ir.Prop(clause.var, item.property, found.type), found.type)
+                column = Typed(ir.Prop(clause.var, item.property, declared.type), declared.type)
                 self.match_value(type_name, clause.var, item, column, value)
 
     def match_value(
@@ -170,9 +170,11 @@ class _BlockChecker:
             self.matches.setdefault(var, []).append(ir.Filter(column.expr, op, value.expr))
 
     def compare(self, clause: ast.Comparison) -> None:
-        found = self.checker.check_comparison(clause.left, clause.op, clause.right, clause.extent)
-        if found is not None:
-            self.filters.append(found)
+        comparison = self.checker.check_comparison(
+            clause.left, clause.op, clause.right, clause.extent
+        )
+        if comparison is not None:
+            self.filters.append(comparison)
 
     def call(self, clause: ast.CallClause) -> None:
         typed = self.checker.check(clause.call)

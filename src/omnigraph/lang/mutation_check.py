@@ -90,7 +90,7 @@ def _target(checker: ExprChecker, statement: ast.Statement) -> _Target | None:
 
 
 def _kinds(item: NodeType | EdgeType) -> dict[str, PropType]:
-    return {name: found.type for name, found in item.properties.items()}
+    return {name: declared.type for name, declared in item.properties.items()}
 
 
 def _uses_endpoint(statement: ast.Statement, node: NodeType) -> bool:
@@ -110,11 +110,11 @@ def _check_insert(
         _report_empty(checker, "insert", target, statement.type_extent)
         return None
     assignments = _check_assignments(checker, statement.assignments, target)
-    given = {item.property for item in statement.assignments}
+    assigned = {item.property for item in statement.assignments}
     texts = {
         item.property for item in statement.assignments if not isinstance(item.value, ast.NullLit)
     }
-    missing = [name for name in _required(target, texts) if name not in given]
+    missing = [name for name in _required(target, texts) if name not in assigned]
     if missing:
         checker.report(
             "T12",
@@ -236,8 +236,8 @@ def _assigned(
             if is_blob_text or kind.is_compatible_with(param.type):
                 return param
             code = "T3" if param is NOW.expr else "T7"
-            given = f"`{print_expr(item.value)}` of type {param.type}"
-            _unfit(checker, item, kind, target, given, code)
+            described = f"`{print_expr(item.value)}` of type {param.type}"
+            _unfit(checker, item, kind, target, described, code)
     return None
 
 
@@ -284,13 +284,13 @@ def _unfit(
     item: ast.Assignment,
     kind: PropType,
     target: _Target,
-    given: str,
+    described: str,
     code: str = "T3",
 ) -> None:
     checker.report(
         code,
         "assignment_type",
-        f"`{target.name}.{item.property}` is {kind} and cannot take {given}",
+        f"`{target.name}.{item.property}` is {kind} and cannot take {described}",
         item.value.extent,
     )
 

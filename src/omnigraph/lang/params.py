@@ -24,13 +24,15 @@ from omnigraph.lang.values import (
 )
 
 
-def bind_params(given: Mapping[str, object] | None, declared: Iterable[Param]) -> dict[str, object]:
+def bind_params(
+    values: Mapping[str, object] | None, declared: Iterable[Param]
+) -> dict[str, object]:
     """A value for every declared parameter, as its type holds it; None is null.
 
     Raises:
         ParameterError: missing, null, unknown, reserved, or of the wrong type.
     """
-    by_name = _named(given)
+    by_name = _named(values)
     params = {param.name: param.type for param in declared}
     for name in by_name:
         if name == NOW_PARAM:
@@ -49,10 +51,10 @@ def bind_params(given: Mapping[str, object] | None, declared: Iterable[Param]) -
     return {name: _bind(name, by_name, kind) for name, kind in params.items()}
 
 
-def _named(given: Mapping[str, object] | None) -> dict[str, object]:
+def _named(values: Mapping[str, object] | None) -> dict[str, object]:
     """The given values by name, a leading `$` dropped."""
     out: dict[str, object] = {}
-    for key, value in (given or {}).items():
+    for key, value in (values or {}).items():
         name = str(key).removeprefix("$")
         if name in out:
             raise ParameterError(
@@ -64,12 +66,12 @@ def _named(given: Mapping[str, object] | None) -> dict[str, object]:
     return out
 
 
-def _bind(name: str, given: Mapping[str, object], kind: PropType) -> object:
-    value = _plain(given.get(name))
+def _bind(name: str, values: Mapping[str, object], kind: PropType) -> object:
+    value = _plain(values.get(name))
     if value is None:
         if kind.nullable:
             return None
-        missing = name not in given
+        missing = name not in values
         raise ParameterError(
             f"parameter `${name}` of type {kind} is {'missing' if missing else 'null'}; "
             "give a value, or declare the type with `?`",

@@ -38,7 +38,7 @@ def check_returns(checker: ExprChecker, projections: Sequence[ast.Projection]) -
     typed: list[tuple[ast.Projection, Typed]] = []
     names: set[str] = set()
     for item in projections:
-        found = checker.check(item.expr)
+        checked = checker.check(item.expr)
         name = _column_name(item)
         if name in names:
             checker.report(
@@ -49,18 +49,18 @@ def check_returns(checker: ExprChecker, projections: Sequence[ast.Projection]) -
                 item.extent,
             )
         names.add(name)
-        if found is not None:
-            typed.append((item, found))
+        if checked is not None:
+            typed.append((item, checked))
         if item.alias is not None:
-            checker.aliases.setdefault(item.alias, found)
+            checker.aliases.setdefault(item.alias, checked)
     _check_groups(checker, typed)
     column_of: dict[ir.Expr, str] = {}
-    for item, found in typed:
-        column_of.setdefault(found.expr, _column_name(item))
+    for item, checked in typed:
+        column_of.setdefault(checked.expr, _column_name(item))
     return Returned(
-        returns=tuple(ir.Projection(found.expr, _column_name(item)) for item, found in typed),
-        columns=tuple(ir.Column(_column_name(item), found.type) for item, found in typed),
-        is_aggregate=any(isinstance(found.expr, ir.Agg) for _, found in typed),
+        returns=tuple(ir.Projection(checked.expr, _column_name(item)) for item, checked in typed),
+        columns=tuple(ir.Column(_column_name(item), checked.type) for item, checked in typed),
+        is_aggregate=any(isinstance(checked.expr, ir.Agg) for _, checked in typed),
         column_of=column_of,
     )
 
@@ -81,10 +81,10 @@ def _column_name(item: ast.Projection) -> str:
 
 def _check_groups(checker: ExprChecker, typed: Sequence[tuple[ast.Projection, Typed]]) -> None:
     """Beside an aggregate every column is a group key: a plain property or a node variable."""
-    if not any(isinstance(found.expr, ir.Agg) for _, found in typed):
+    if not any(isinstance(checked.expr, ir.Agg) for _, checked in typed):
         return
-    for item, found in typed:
-        match found.expr:
+    for item, checked in typed:
+        match checked.expr:
             case ir.Agg() | ir.NodeId():
                 continue
             case ir.Prop(type=kind) if kind.is_plain:

@@ -194,8 +194,8 @@ class _Reader:
         elif low is not None and high is not None and low > high:
             reason, problem = "range_bounds", f"{low} is greater than {high}"
         else:
-            found = Range(property=constraint.property, low=_tidy(low), high=_tidy(high))
-            self.out.ranges[found] = None
+            range_ = Range(property=constraint.property, low=_tidy(low), high=_tidy(high))
+            self.out.ranges[range_] = None
             return
         self.findings.add(
             "S014", reason, f"`@range` of `{self.type_name}`: {problem}", constraint.extent
@@ -209,8 +209,8 @@ class _Reader:
             else f"`{constraint.property}` is {kind}, not a String"
         )
         if problem is None:
-            found = Check(property=constraint.property, pattern=constraint.pattern)
-            self.out.checks[found] = None
+            check = Check(property=constraint.property, pattern=constraint.pattern)
+            self.out.checks[check] = None
             return
         self.findings.add(
             "S015", "check_invalid", f"`@check` of `{self.type_name}`: {problem}", constraint.extent

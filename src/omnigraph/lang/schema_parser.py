@@ -142,13 +142,13 @@ class _Builder:
     ) -> tuple[tuple[ast.Annotation, ...], ast.Card | None]:
         """Annotations after a type's name, and the cardinality of an edge."""
         annotations: list[ast.Annotation] = []
-        found: ast.Card | None = None
+        cardinality: ast.Card | None = None
         for part in parts:
             at = self.at(part)
             if at.name == "card" and card:
-                if found is not None:
+                if cardinality is not None:
                     self.report("S017", "card_repeated", "`@card` is given twice", at.extent)
-                found = self.card(at) or found
+                cardinality = self.card(at) or cardinality
             elif at.args is not None and at.name in CONSTRAINT_WORDS:
                 self.report(
                     "S021",
@@ -158,7 +158,7 @@ class _Builder:
                 )
             else:
                 annotations.append(self.annotation(at))
-        return tuple(annotations), found
+        return tuple(annotations), cardinality
 
     def card(self, at: _At) -> ast.Card | None:
         match at.args:

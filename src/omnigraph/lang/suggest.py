@@ -27,8 +27,8 @@ def nearest_names(name: str, known: Iterable[str], *, most: int = 3) -> list[str
     if len(by_folded) > _MOST_NAMES:
         alike = (folded for folded in by_folded if folded[:1] == wanted[:1])
         candidates = islice(alike, _MOST_NAMES)
-    found = get_close_matches(wanted, candidates, n=most, cutoff=0.6)
-    return [by_folded[match] for match in found]
+    matches = get_close_matches(wanted, candidates, n=most, cutoff=0.6)
+    return [by_folded[match] for match in matches]
 
 
 def did_you_mean(name: str, known: Iterable[str], *, otherwise: str = "") -> str:
