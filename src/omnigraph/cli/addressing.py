@@ -158,31 +158,36 @@ def _read_config(session: Session, settings: Settings) -> tuple[OperatorConfig, 
     """The operator config, and the settings with its sections below the variables."""
     config = read_operator_config(settings.client.home)
     merged = load_settings(session.environ, config.settings) if config.settings else settings
-    told = set(settings.warnings)
-    for warning in (*config.warnings, *(each for each in merged.warnings if each not in told)):
+    known = set(settings.warnings)
+    for warning in (
+        *config.warnings,
+        *(warning for warning in merged.warnings if warning not in known),
+    ):
         session.output.warn(warning)
     return config, merged
 
 
 def _to_write(session: Session, config: OperatorConfig, settings: Settings, address: str) -> Target:
-    given = session.scope.actor
-    return Target(uri=address, settings=settings, actor=config.actor if given is None else given)
+    actor = session.scope.actor
+    return Target(uri=address, settings=settings, actor=config.actor if actor is None else actor)
 
 
 def _given_address(session: Session, uri: str | None, name: str | None) -> str | None:
     """The address on the command line, or None if there is none."""
     options = session.scope.given()
-    given = {name: uri} if uri is not None and name is not None else {}
-    given |= {option: options[option] for option in (STORE, SERVER, CLUSTER) if option in options}
-    if len(given) > 1:
-        listed = " and ".join(f"{option} {value!r}" for option, value in given.items())
+    addresses = {name: uri} if uri is not None and name is not None else {}
+    addresses |= {
+        option: options[option] for option in (STORE, SERVER, CLUSTER) if option in options
+    }
+    if len(addresses) > 1:
+        listed = " and ".join(f"{option} {value!r}" for option, value in addresses.items())
         raise UsageError(f"more than one address is given: {listed}; give one of them")
     for option in (SERVER, CLUSTER):
-        if option in given:
+        if option in addresses:
             raise UsageError(f"{option} is not in this version; give {STORE} URI instead")
-    address = next(iter(given.values()), None)
+    address = next(iter(addresses.values()), None)
     if address is not None:
-        _require_storage(address, next(iter(given)))
+        _require_storage(address, next(iter(addresses)))
     if session.scope.graph is not None:
         raise UsageError(
             f"{GRAPH} picks a graph of a server or a cluster, and a store is one graph; leave it "
@@ -194,19 +199,19 @@ def _given_address(session: Session, uri: str | None, name: str | None) -> str |
 def _configured_address(
     session: Session, config: OperatorConfig, settings: Settings, name: str | None
 ) -> str:
-    found = configured_store(config, settings, session.scope.profile)
-    if found is None:
+    store = configured_store(config, settings, session.scope.profile)
+    if store is None:
         own = "" if name is None else f"its {name}, "
         raise UsageError(_WAYS.format(own=own, store=STORE))
-    return found
+    return store
 
 
 def _profile(config: OperatorConfig, name: str) -> Binding:
-    found = config.profiles.get(name)
-    if found is None:
+    profile = config.profiles.get(name)
+    if profile is None:
         listed = ", ".join(sorted(config.profiles)) or "it has none"
         raise UsageError(f"there is no profile {name!r} in the operator config ({listed})")
-    return found
+    return profile
 
 
 def _store_of(binding: Binding, origin: str) -> str:

@@ -108,11 +108,11 @@ def split_table_key(table: SnapshotTable) -> tuple[str, str]:
 
 def _loaded(report: JobReport, kind: str) -> list[dict[str, object]]:
     """The types of one kind with the entities that the input gave them."""
-    named = ((*each.table.partition(":"), _entities(each)) for each in report.tables)
+    named = ((*table.table.partition(":"), _entities(table)) for table in report.tables)
     return [
         {"name": name, "entities_loaded": entities}
-        for found, _, name, entities in named
-        if found == kind
+        for table_kind, _, name, entities in named
+        if table_kind == kind
     ]
 
 

@@ -193,7 +193,7 @@ def _further_violations(error: OmnigraphError) -> Iterator[str]:
     is_written = error.details.get("rejects_uri") is not None
     shown = violations[:_SHOWN_VIOLATIONS]
     if not is_written:
-        yield from (_placed(each) for each in shown[1:] if isinstance(each, dict))
+        yield from (_placed(violation) for violation in shown[1:] if isinstance(violation, dict))
     total, counts = error.details.get("total"), error.details.get("counts")
     if isinstance(total, int) and total > len(shown) and not is_written:
         yield f"and {total - len(shown):,} more"

@@ -173,10 +173,10 @@ def check_credentials(environ: Mapping[str, str]) -> Check:
             remedy=f"set {absent[0]} too, or neither",
         )
     if absent:
-        found = "no AWS key in the environment; only s3:// needs one"
+        keys = "no AWS key in the environment; only s3:// needs one"
     else:
-        found = f"{', '.join(present)} set"
-    return Check(name=name, status=Status.OK, found=found)
+        keys = f"{', '.join(present)} set"
+    return Check(name=name, status=Status.OK, found=keys)
 
 
 def check_store_access(settings: Settings | SettingInvalid) -> Iterator[Check]:
@@ -202,7 +202,7 @@ def check_store_access(settings: Settings | SettingInvalid) -> Iterator[Check]:
     # Signatures stand behind a question mark, and passwords before an at sign.
     shown = re.sub("//[^/]*@", "//", re.split("[?#]", store, maxsplit=1)[0])
     try:
-        found = _read_store(store, settings)
+        state = _read_store(store, settings)
     except ImportError as error:
         yield Check(
             name=name,
@@ -219,7 +219,7 @@ def check_store_access(settings: Settings | SettingInvalid) -> Iterator[Check]:
             remedy="correct the address in the operator config" if is_address else _STORE_REMEDY,
         )
     else:
-        yield Check(name=name, status=Status.OK, found=f"{shown} {found}")
+        yield Check(name=name, status=Status.OK, found=f"{shown} {state}")
 
 
 def check_durability(settings: Settings | SettingInvalid) -> Iterator[Check]:

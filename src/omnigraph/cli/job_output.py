@@ -42,12 +42,12 @@ def table_lines(tables: tuple[TableReport, ...]) -> list[str]:
     """A line for each table, with its numbers below each other."""
     names = [
         *_ALWAYS_COUNTED,
-        *(name for name in _COUNTED_IF_ANY if any(getattr(each, name) for each in tables)),
+        *(name for name in _COUNTED_IF_ANY if any(getattr(table, name) for table in tables)),
     ]
-    columns = [[each.table for each in tables]]
+    columns = [[table.table for table in tables]]
     columns[0] = [cell.ljust(max(map(len, columns[0]))) for cell in columns[0]]
     for name in names:
-        numbers = [f"{getattr(each, name):,}" for each in tables]
+        numbers = [f"{getattr(table, name):,}" for table in tables]
         width = max(map(len, numbers), default=0)
         columns.append([f"{number.rjust(width)} {name}" for number in numbers])
     return ["  ".join(cells) for cells in zip(*columns, strict=True)]
@@ -55,16 +55,16 @@ def table_lines(tables: tuple[TableReport, ...]) -> list[str]:
 
 def receipt(report: JobReport, *, what: str = "load") -> str:
     """The last line: how many rows, where to, and the commit."""
-    rows = sum(each.read for each in report.tables)
+    rows = sum(table.read for table in report.tables)
     made = f", made from {report.base_branch}" if report.branch_created else ""
     counted = "1 row" if rows == 1 else f"{rows:,} rows"
     if report.dry_run and not report.already_loaded:
         target = f"branch {report.branch}, mode {report.mode}"
         return f"{counted} for {target}: dry run, nothing is written"
-    told = f"{counted} on branch {report.branch}{made}, mode {report.mode}"
+    outcome = f"{counted} on branch {report.branch}{made}, mode {report.mode}"
     if report.commit is None:
-        return f"{told}: no commit"
+        return f"{outcome}: no commit"
     again = f" of an earlier {what}" if report.already_loaded else ""
     if again and what == "load":
         again += " with this key"
-    return f"{told}: commit {report.commit.graph_commit_id}{again}"
+    return f"{outcome}: commit {report.commit.graph_commit_id}{again}"

@@ -163,13 +163,13 @@ def _width(section: Section, default: int) -> int:
 
 
 def _profile(name: str, entry: Section) -> Binding:
-    given = [key for key in _BINDINGS if entry.get(key) is not None]
-    if len(given) != 1:
-        found = " and ".join(given) or "none"
+    bound = [key for key in _BINDINGS if entry.get(key) is not None]
+    if len(bound) != 1:
+        listed = " and ".join(bound) or "none"
         raise SettingInvalid(
-            f"profiles.{name} must bind exactly one of {', '.join(_BINDINGS)}, and binds {found}"
+            f"profiles.{name} must bind exactly one of {', '.join(_BINDINGS)}, and binds {listed}"
         )
-    return Binding(**{given[0]: _text(entry, given[0], within=f"profiles.{name}")})
+    return Binding(**{bound[0]: _text(entry, bound[0], within=f"profiles.{name}")})
 
 
 def _require_known_server(within: str, entry: Section, known: Collection[str]) -> None:

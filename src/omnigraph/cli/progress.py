@@ -107,12 +107,12 @@ class ProgressLine:
         """A stage begins that nobody counts."""
         self.follow(StageProgress(stage=stage))
 
-    def follow(self, told: StageProgress) -> None:
+    def follow(self, progress: StageProgress) -> None:
         """How much of a stage is done."""
         with self._lock:
             now_us = self._clock.monotonic_us()
-            name = self._stages.get(told.stage, told.stage)
-            self._text = self._text.after(told, name=name, now_us=now_us)
+            name = self._stages.get(progress.stage, progress.stage)
+            self._text = self._text.after(progress, name=name, now_us=now_us)
             if self._shown is not None:
                 line, task = self._shown
                 line.update(task, description=self._text.line)

@@ -194,7 +194,7 @@ class QueryInput:
             if self.path is None:
                 raise
             place = f"--> {self.path}:"
-            message = _PLACE_WITHOUT_FILE.sub(lambda found: f"{found[1]}{place}", error.message)
+            message = _PLACE_WITHOUT_FILE.sub(lambda match: f"{match[1]}{place}", error.message)
             raise QueryInvalid(message, **(error.details | {"path": self.path})) from error
 
 

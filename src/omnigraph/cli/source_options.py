@@ -96,9 +96,9 @@ class SourceOptions:
         Raises:
             UsageError: a pair is malformed, or a property is given twice.
         """
-        found: dict[str, str] = {}
-        given = [("--map", *_pair(each)) for each in self.map or ()]
-        given += [
+        columns: dict[str, str] = {}
+        pairs = [("--map", *_pair(text)) for text in self.map or ()]
+        pairs += [
             (option, name, column)
             for option, name, column in (
                 ("--id-column", "id", self.id_column),
@@ -107,14 +107,14 @@ class SourceOptions:
             )
             if column is not None
         ]
-        for option, name, column in given:
-            if name in found:
+        for option, name, column in pairs:
+            if name in columns:
                 raise UsageError(
                     f"{option} {column!r}: `{name}` is given already, by the column "
-                    f"{found[name]!r}; give each property once"
+                    f"{columns[name]!r}; give each property once"
                 )
-            found[name] = column
-        return found or None
+            columns[name] = column
+        return columns or None
 
     def reader_options(self) -> "Mapping[str, str]":
         """The options of Spark's reader.
@@ -130,7 +130,7 @@ class SourceOptions:
         Raises:
             UsageError: what to give instead.
         """
-        given = {
+        options = {
             "--type": self.type,
             "--edge": self.edge,
             "--map": self.map,
@@ -139,7 +139,7 @@ class SourceOptions:
             "--to-column": self.to_column,
             "--option": self.option,
         }
-        names = [name for name, value in given.items() if value]
+        names = [name for name, value in options.items() if value]
         if kind == "ndjson":
             if names:
                 raise UsageError(
@@ -159,9 +159,9 @@ class SourceOptions:
                 raise UsageError(f"{option} is of edges; give --edge instead of --type")
 
 
-def _pair(given: str) -> tuple[str, str]:
+def _pair(text: str) -> tuple[str, str]:
     """The property and its column; a column may hold the sign, a property never does."""
-    column, sign, name = given.rpartition("=")
+    column, sign, name = text.rpartition("=")
     if not sign or not column or not name:
-        raise UsageError(f"--map {given!r}: expected COLUMN=PROPERTY")
+        raise UsageError(f"--map {text!r}: expected COLUMN=PROPERTY")
     return name, column

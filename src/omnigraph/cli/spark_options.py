@@ -98,8 +98,8 @@ def with_spark(
     """
     if master is not None and remote is not None:
         raise UsageError("give --spark-master or --spark-remote, not both")
-    given = {"--spark-master": master, "--spark-remote": remote, "--spark-conf": conf or None}
-    _require_own_session([name for name, value in given.items() if value is not None], engine)
+    options = {"--spark-master": master, "--spark-remote": remote, "--spark-conf": conf or None}
+    _require_own_session([name for name, value in options.items() if value is not None], engine)
     spark = target.settings.spark
     if master is not None or remote is not None:
         spark = replace(spark, master=master or spark.master, remote=remote)
@@ -113,17 +113,17 @@ def with_spark(
     return replace(target, settings=replace(target.settings, spark=spark))
 
 
-def read_pairs(option: str, given: list[str] | None) -> "Mapping[str, str]":
+def read_pairs(option: str, texts: list[str] | None) -> "Mapping[str, str]":
     """What an option that is repeated as KEY=VALUE says.
 
     Raises:
         UsageError: one has no key or no sign.
     """
     pairs = {}
-    for each in given or ():
-        key, sign, value = each.partition("=")
+    for text in texts or ():
+        key, sign, value = text.partition("=")
         if not sign or not key:
-            raise UsageError(f"{option} {each!r}: expected KEY=VALUE")
+            raise UsageError(f"{option} {text!r}: expected KEY=VALUE")
         pairs[key] = value
     return pairs
 
@@ -133,11 +133,11 @@ def _with_quiet_log(conf: "Mapping[str, str]", remote: str | None) -> "Mapping[s
 
     An endpoint has a log of its own; and a space would end the option.
     """
-    given = conf.get(_JAVA_OPTIONS, "")
-    if remote is not None or "log4j" in given or " " in str(_LOG_FILE):
+    java_options = conf.get(_JAVA_OPTIONS, "")
+    if remote is not None or "log4j" in java_options or " " in str(_LOG_FILE):
         return conf
     ours = f"-Dlog4j2.configurationFile={_LOG_FILE.as_uri()}"
-    return {**conf, _JAVA_OPTIONS: f"{given} {ours}".strip()}
+    return {**conf, _JAVA_OPTIONS: f"{java_options} {ours}".strip()}
 
 
 def _require_own_session(names: list[str], engine: Engine | None) -> None:

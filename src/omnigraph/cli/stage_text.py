@@ -25,11 +25,11 @@ class StageText:
     began_us: int = 0
     told_us: int = 0
 
-    def after(self, told: StageProgress, *, name: str, now_us: int) -> StageText:
+    def after(self, progress: StageProgress, *, name: str, now_us: int) -> StageText:
         """The text when more is told: of the same stage, or of another that begins."""
-        is_same = told.stage == self.told.stage
+        is_same = progress.stage == self.told.stage
         began_us = self.began_us if is_same else now_us
-        return StageText(told, name, self.unit, began_us, now_us)
+        return StageText(progress, name, self.unit, began_us, now_us)
 
     @property
     def doing(self) -> str:

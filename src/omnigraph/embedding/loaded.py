@@ -55,16 +55,16 @@ class LoadedEmbedder:
     def _load(self) -> Embedder:
         with self._lock:
             if self._embedder is None:
-                found = _find(self._name)
-                require_model(found, self._wanted_model, "OMNIGRAPH_EMBED_MODEL")
-                self._embedder = found
+                embedder = _find(self._name)
+                require_model(embedder, self._wanted_model, "OMNIGRAPH_EMBED_MODEL")
+                self._embedder = embedder
             return self._embedder
 
 
 def _find(name: str) -> Embedder:
     module_name, _, path = name.partition(":")
     try:
-        found: object = import_module(module_name)
+        member: object = import_module(module_name)
     except ModuleNotFoundError as error:
         raise _unavailable(
             name, f"there is no module {error.name!r}; install the package that holds it"
@@ -75,13 +75,13 @@ def _find(name: str) -> Embedder:
         ) from error
     for part in path.split("."):
         try:
-            found = getattr(found, part)
+            member = getattr(member, part)
         except AttributeError as error:
             raise _unavailable(name, f"there is no {part!r}; name an object of it") from error
-    fault = describe_fault(found)
+    fault = describe_fault(member)
     if fault:
         raise _unavailable(name, f"the object {fault}")
-    return cast("Embedder", found)  # `describe_fault` has looked at its attributes
+    return cast("Embedder", member)  # `describe_fault` has looked at its attributes
 
 
 def _unavailable(name: str, fault: str) -> EmbeddingUnavailable:

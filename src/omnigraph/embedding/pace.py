@@ -79,11 +79,11 @@ def cut_requests(
     """
     held: list[_T] = []
     total = 0
-    for each, tokens in texts:
+    for text, tokens in texts:
         if held and (len(held) >= most_texts or total + tokens > most_tokens):
             yield held, total
             held, total = [], 0
-        held.append(each)
+        held.append(text)
         total += tokens
     if held:
         yield held, total

@@ -58,15 +58,15 @@ def _matrix(rows: object, count: int, dimension: int, first: int) -> npt.NDArray
         and rows.dtype.kind in _NUMBERS
     ):
         return rows.astype(np.float64)
-    found = _rows(rows, first)
-    if len(found) != count:
+    vectors = _rows(rows, first)
+    if len(vectors) != count:
         raise EmbeddingInvalid(
-            f"the embedder returned {len(found)} vectors for {count} texts;"
+            f"the embedder returned {len(vectors)} vectors for {count} texts;"
             " it must return one for each",
-            position=first + min(len(found), count),
+            position=first + min(len(vectors), count),
         )
     matrix = np.empty((count, dimension), dtype=np.float64)
-    for at, row in enumerate(found):
+    for at, row in enumerate(vectors):
         matrix[at] = _row(row, dimension, first + at)
     return matrix
 

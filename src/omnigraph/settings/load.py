@@ -153,16 +153,16 @@ def _read_section(
     cls: type, variables: Mapping[str, str], keys: Mapping[str, object]
 ) -> Iterator[tuple[str, object]]:
     for name, source in _sources(cls):
-        given = []
+        values = []
         if source.key in keys:
-            given.append(_parse_config(source, keys[source.key]))
+            values.append(_parse_config(source, keys[source.key]))
         text = variables.get(source.variable)
         if text or (text is not None and source.parse is parse_flag):
-            given.append(_parse(source, source.variable, text))
+            values.append(_parse(source, source.variable, text))
         if source.parse is parse_pairs:
-            yield name, {key: value for pairs in given for key, value in pairs.items()}
-        elif given:
-            yield name, given[-1]
+            yield name, {key: value for pairs in values for key, value in pairs.items()}
+        elif values:
+            yield name, values[-1]
 
 
 # Any: what a parser returns is known to the field that names it, not here.
@@ -178,7 +178,7 @@ def _parse(source: Source, name: str, text: str) -> Any:  # noqa: ANN401
 def _parse_config(source: Source, value: object) -> Any:  # noqa: ANN401 - as _parse
     match value:
         case Mapping() if source.parse is parse_pairs:
-            return {str(key): _config_text(source, each) for key, each in value.items()}
+            return {str(key): _config_text(source, entry) for key, entry in value.items()}
         case _:
             return _parse(source, source.key, _config_text(source, value))
 

@@ -85,19 +85,19 @@ def list_(context: typer.Context, *, uri: UriOption = None, as_json: JsonOption 
     with find_target(session, uri, name=URI_OPTION).open() as graph:
         branches = graph.branches.list()
     if as_json:
-        session.output.write_json({"branches": [each.name for each in branches]})
+        session.output.write_json({"branches": [branch.name for branch in branches]})
         return exit_codes.OK
     session.output.write_table(
         ("branch", "head", "made from", "made at", "made by"),
         [
             (
-                each.name,
-                each.head,
-                each.parent or "-",
-                "-" if each.created_at is None else show_time(each.created_at),
-                each.actor_id or "-",
+                branch.name,
+                branch.head,
+                branch.parent or "-",
+                "-" if branch.created_at is None else show_time(branch.created_at),
+                branch.actor_id or "-",
             )
-            for each in branches
+            for branch in branches
         ],
     )
     return exit_codes.OK

@@ -71,20 +71,20 @@ def list_(
         )
     if as_json:
         token = {} if page.next_cursor is None else {"next_cursor": page.next_cursor}
-        session.output.write_json({"commits": [commit_body(each) for each in page], **token})
+        session.output.write_json({"commits": [commit_body(commit) for commit in page], **token})
         return exit_codes.OK
     session.output.write_table(
         ("commit", "version", "kind", "branch", "actor", "made at"),
         [
             (
-                each.graph_commit_id,
-                str(each.graph_manifest_version),
-                f"{each.kind} (recovered)" if each.recovered else each.kind,
-                each.graph_branch,
-                each.actor_id or "-",
-                show_time(each.created_at),
+                commit.graph_commit_id,
+                str(commit.graph_manifest_version),
+                f"{commit.kind} (recovered)" if commit.recovered else commit.kind,
+                commit.graph_branch,
+                commit.actor_id or "-",
+                show_time(commit.created_at),
             )
-            for each in page
+            for commit in page
         ],
     )
     if page.next_cursor is not None:
@@ -106,35 +106,35 @@ def show(
     from omnigraph.cli.bodies import commit_body, show_time
 
     with find_target(session, uri, name=URI_OPTION).open() as graph:
-        found = graph.commits.get(commit)
+        graph_commit = graph.commits.get(commit)
     if as_json:
-        session.output.write_json(commit_body(found))
+        session.output.write_json(commit_body(graph_commit))
         return exit_codes.OK
     session.output.write_facts(
         {
-            "commit": found.graph_commit_id,
-            "kind": found.kind,
-            "branch": found.graph_branch,
-            "version": found.graph_manifest_version,
-            "parent": found.parent_commit_id,
-            "merged parent": found.merged_parent_commit_id,
-            "actor": found.actor_id,
-            "made at": show_time(found.created_at),
-            "operation": found.operation_id,
-            "schema": found.schema_hash,
+            "commit": graph_commit.graph_commit_id,
+            "kind": graph_commit.kind,
+            "branch": graph_commit.graph_branch,
+            "version": graph_commit.graph_manifest_version,
+            "parent": graph_commit.parent_commit_id,
+            "merged parent": graph_commit.merged_parent_commit_id,
+            "actor": graph_commit.actor_id,
+            "made at": show_time(graph_commit.created_at),
+            "operation": graph_commit.operation_id,
+            "schema": graph_commit.schema_hash,
         }
     )
     return exit_codes.OK
 
 
-def parse_filters(given: Sequence[str]) -> dict[str, str]:
+def parse_filters(texts: Sequence[str]) -> dict[str, str]:
     """What `--filter` asks for, by key.
 
     Raises:
         UsageError: a filter is malformed, its key is unknown, or a key comes twice.
     """
     wanted: dict[str, str] = {}
-    for text in given:
+    for text in texts:
         key, equals, value = text.partition("=")
         if not equals or not value or key not in _FILTERS:
             forms = ", ".join(f"{name}=VALUE" for name in _FILTERS)

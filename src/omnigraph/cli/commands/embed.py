@@ -188,12 +188,12 @@ class _Options:
         Raises:
             UsageError: with what to pass.
         """
-        for option, given in (
+        for option, chosen in (
             ("--property", self.property_name),
             ("--branch", self.branch),
             ("--dry-run", self.dry_run),
         ):
-            if given:
+            if chosen:
                 raise UsageError(f"{option} is for a graph; give --store URI too, or leave it out")
         if self.clean and self.reembed_all:
             raise UsageError("--clean removes vectors and --reembed-all makes them; give one")
@@ -214,7 +214,7 @@ class _Options:
         Raises:
             UsageError: with what to pass.
         """
-        for option, given in (
+        for option, value in (
             ("--input", self.source),
             ("--output", self.output),
             ("--spec", self.spec),
@@ -222,7 +222,7 @@ class _Options:
             ("--select", self.select),
             ("--clean", self.clean),
         ):
-            if given:
+            if value:
                 raise UsageError(f"{option} is for files, and --store names a graph; give one")
         if len(self.types) != 1:
             raise UsageError("a graph is embedded type by type; give one --type")

@@ -88,11 +88,13 @@ def index_body(report: "IndexReport") -> dict[str, object]:
 
 
 def _line(table: "TableIndexStats") -> tuple[str, ...]:
-    built = ", ".join(f"{each.property_name} {each.kind}" for each in table.built) or "-"
+    built = ", ".join(f"{index.property_name} {index.kind}" for index in table.built) or "-"
     # Of no rows every index covers all, also one that is not there.
-    absent = sum(each.reason == "no_rows" for each in table.pending_indexes)
-    complete = sum(each.is_complete for each in table.coverage) - absent
-    waiting = [f"{each.property_name} ({_REASONS[each.reason]})" for each in table.pending_indexes]
+    absent = sum(index.reason == "no_rows" for index in table.pending_indexes)
+    complete = sum(index.is_complete for index in table.coverage) - absent
+    waiting = [
+        f"{index.property_name} ({_REASONS[index.reason]})" for index in table.pending_indexes
+    ]
     if table.skipped is not None:
         waiting.append("others write to it too often: run this again later")
     return (

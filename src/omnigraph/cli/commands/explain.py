@@ -71,13 +71,13 @@ def explain(
     from omnigraph.cli.bodies import plan_body
 
     target, _ = find_query_target(session)
-    given = options.read()
+    query_input = options.read()
     executor = options.executor(target)
-    with options.apply(target).open() as graph, given.placed():
+    with options.apply(target).open() as graph, query_input.placed():
         plan = graph.explain(
-            given.source,
+            query_input.source,
             name,
-            given.params,
+            query_input.params,
             branch=branch,
             snapshot=snapshot,
             executor=executor,

@@ -113,7 +113,7 @@ def export(
         form = form or ExportFormat.NDJSON
         files = _Files(out=out, form=form, shared_filesystem=shared_filesystem)
         return _write_files(session, target, files, branch, types, as_json=as_json)
-    given = {
+    out_options = {
         "--format": form,
         "--engine spark": engine is Engine.SPARK or None,
         "--spark-master": spark_master,
@@ -121,7 +121,7 @@ def export(
         "--spark-conf": spark_conf,
         "--shared-filesystem": shared_filesystem or None,
     }
-    _refuse_without_out([name for name, value in given.items() if value is not None])
+    _refuse_without_out([name for name, value in out_options.items() if value is not None])
     return _stream(session, target, branch, types)
 
 
@@ -141,9 +141,9 @@ def _stream(session: "Session", target: "Target", branch: str, types: list[str] 
     if sys.stdout is not None and sys.stdout.isatty():
         session.output.shows_progress = False  # The records themselves are seen there.
     with ProgressLine(session.output, {}) as line, target.open() as graph:
-        found = graph.snapshot(branch=branch)
-        chunks = graph.export(types=types, snapshot=found.resolved_snapshot)
-        total, rows, size_bytes = _count(found, types or ()), 0, 0
+        snapshot = graph.snapshot(branch=branch)
+        chunks = graph.export(types=types, snapshot=snapshot.resolved_snapshot)
+        total, rows, size_bytes = _count(snapshot, types or ()), 0, 0
         for chunk in chunks:
             session.output.write_data(chunk)
             rows += chunk.count(b"\n")
@@ -175,24 +175,27 @@ def _write_files(
         telling_interrupts(line, "nothing is exported"),
         target.open() as graph,
     ):
-        found = graph.snapshot(branch=branch)
+        snapshot = graph.snapshot(branch=branch)
         with graph.pipeline(shared_filesystem=files.shared_filesystem) as pipeline:
             report = pipeline.export(
                 files.out,
                 format=files.form.value,
                 types=types,
-                snapshot=found.resolved_snapshot,
+                snapshot=snapshot.resolved_snapshot,
                 progress=line.follow,
             )
     session.output.announce(f"engine {report.engine}: files are written on Spark")
     if as_json:
-        session.output.write_json(_body(report, found, files))
+        session.output.write_json(_body(report, snapshot, files))
         return exit_codes.OK
-    width = max((len(each.table) for each in report.tables), default=0)
-    lines = [f"{each.table.ljust(width)}  {_rows(each.read)}" for each in report.tables]
-    total = _rows(sum(each.read for each in report.tables))
+    width = max((len(table.table) for table in report.tables), default=0)
+    lines = [f"{table.table.ljust(width)}  {_rows(table.read)}" for table in report.tables]
+    total = _rows(sum(table.read for table in report.tables))
     session.output.write_lines(
-        [*lines, f"{total} of commit {found.graph_commit_id} as {files.form.value} in {files.out}"]
+        [
+            *lines,
+            f"{total} of commit {snapshot.graph_commit_id} as {files.form.value} in {files.out}",
+        ]
     )
     return exit_codes.OK
 
@@ -208,15 +211,15 @@ def _body(report: "JobReport", snapshot: "Snapshot", files: _Files) -> dict[str,
         "branch": report.branch,
         "graph_commit_id": snapshot.graph_commit_id,
         "resolved_snapshot": snapshot.resolved_snapshot,
-        "total_entities": sum(each.read for each in report.tables),
+        "total_entities": sum(table.read for table in report.tables),
         "report": report.to_dict(),
     }
 
 
-def _refuse_without_out(given: Sequence[str]) -> None:
-    if given:
+def _refuse_without_out(names: Sequence[str]) -> None:
+    if names:
         raise UsageError(
-            f"{', '.join(given)}: standard output is NDJSON, written by this process; give --out"
+            f"{', '.join(names)}: standard output is NDJSON, written by this process; give --out"
             " URI to write files on Spark"
         )
 

@@ -79,14 +79,14 @@ def mutate(
     from omnigraph.cli.bodies import mutation_body
 
     target = find_write_target(session, None, name=None)
-    given = options.read()
+    query_input = options.read()
     announce_write(session, name_of(context), target)
     session.is_repeatable = idempotency_key is not None
-    with options.apply(target).open(writes=True) as graph, given.placed():
+    with options.apply(target).open(writes=True) as graph, query_input.placed():
         result = graph.mutate(
-            given.source,
+            query_input.source,
             name,
-            given.params,
+            query_input.params,
             branch=branch,
             if_commit=if_commit,
             idempotency_key=idempotency_key,

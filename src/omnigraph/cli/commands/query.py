@@ -77,11 +77,16 @@ def query(
     from omnigraph.cli.addressing import find_query_target
 
     target, style = find_query_target(session)
-    given = options.read()
+    query_input = options.read()
     executor = options.executor(target)
-    with options.apply(target).open() as graph, given.placed():
+    with options.apply(target).open() as graph, query_input.placed():
         result = graph.query(
-            given.source, name, given.params, branch=branch, snapshot=snapshot, executor=executor
+            query_input.source,
+            name,
+            query_input.params,
+            branch=branch,
+            snapshot=snapshot,
+            executor=executor,
         )
     style.write(result, style.choose_format(form, as_json=as_json), session.output)
     return exit_codes.OK

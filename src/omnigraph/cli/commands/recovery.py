@@ -42,22 +42,22 @@ def list_(
     from omnigraph.cli.bodies import show_time
 
     with find_target(session, uri).open() as graph:
-        found = graph.maintenance.recoveries(branch=branch, limit=limit or sys.maxsize)
+        recoveries = graph.maintenance.recoveries(branch=branch, limit=limit or sys.maxsize)
     if as_json:
-        session.output.write_json({"recoveries": [each.to_dict() for each in found]})
+        session.output.write_json({"recoveries": [recovery.to_dict() for recovery in recoveries]})
         return exit_codes.OK
     session.output.write_table(
         ("operation", "outcome", "write", "for", "settled at", "commit"),
         [
             (
-                each.operation_id,
-                each.recovery_kind,
-                each.writer_kind,
-                each.recovery_for_actor or "-",
-                show_time(each.recovered_at),
-                each.graph_commit_id or "-",
+                recovery.operation_id,
+                recovery.recovery_kind,
+                recovery.writer_kind,
+                recovery.recovery_for_actor or "-",
+                show_time(recovery.recovered_at),
+                recovery.graph_commit_id or "-",
             )
-            for each in found
+            for recovery in recoveries
         ],
     )
     return exit_codes.OK

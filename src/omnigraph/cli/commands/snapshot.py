@@ -35,14 +35,14 @@ def snapshot(
     from omnigraph.cli.bodies import snapshot_body, split_table_key
 
     with find_target(session, uri).open() as graph:
-        found = graph.snapshot(branch=branch)
-        tables = found.tables
-        body = snapshot_body(found, branch)
+        taken = graph.snapshot(branch=branch)
+        tables = taken.tables
+        body = snapshot_body(taken, branch)
     if as_json:
         session.output.write_json(body)
         return exit_codes.OK
     session.output.write_facts(
-        {"branch": branch, "version": found.seq, "commit": found.graph_commit_id}
+        {"branch": branch, "version": taken.seq, "commit": taken.graph_commit_id}
     )
     session.output.write_table(
         ("kind", "type", "entities", "dataset", "dataset version"),
