@@ -70,13 +70,15 @@ def group(
     projections: Sequence[ir.Projection], bindings: Bindings, evaluator: Evaluator
 ) -> Grouped:
     """The groups of the rows, in no order."""
-    keys = [each.expr for each in projections if not isinstance(each.expr, ir.Agg)]
+    keys = [
+        projection.expr for projection in projections if not isinstance(projection.expr, ir.Agg)
+    ]
     groups = _group(keys, bindings)
     return Grouped(
         aggregates={
-            each.name: _aggregated(each.expr, bindings, groups, evaluator)
-            for each in projections
-            if isinstance(each.expr, ir.Agg)
+            projection.name: _aggregated(projection.expr, bindings, groups, evaluator)
+            for projection in projections
+            if isinstance(projection.expr, ir.Agg)
         },
         first=bindings.keep(groups.first) if keys else Bindings(rows=1),
         size=groups.size,
@@ -123,9 +125,9 @@ def _key_codes(key: ir.Expr, bindings: Bindings) -> tuple[Numbers, int]:
             if name == entities.table.identity:
                 return bound.at, entities.size
             values, at = entity_values(bound, name)
-            found, codes = encode(values)
+            distinct, codes = encode(values)
             codes += 1
-            return codes if entities.is_everything(at) else codes[at], len(found) + 1
+            return codes if entities.is_everything(at) else codes[at], len(distinct) + 1
         case _:
             raise InternalError(f"{type(key).__name__} cannot be a group key")
 
@@ -137,9 +139,9 @@ def _aggregated(agg: ir.Agg, bindings: Bindings, groups: Groups, evaluator: Eval
             return pa.array([bindings.rows], pa.int64())
         return pa.array(count_rows(rows, groups.size, weights), pa.int64())
     values, at = _argument(agg.arg, bindings, evaluator)
-    given = is_given(values)
-    if not given.all():
-        has = given[at]
+    is_set = is_given(values)
+    if not is_set.all():
+        has = is_set[at]
         rows, at = rows[has], at[has]
         weights = None if weights is None else weights[has]
     counts = count_rows(rows, groups.size, weights)
@@ -161,8 +163,8 @@ def _argument(expr: ir.Expr, bindings: Bindings, evaluator: Evaluator) -> tuple[
         return entity_values(bindings.columns[expr.var], expr.property)
     operand = evaluator.operand(expr, bindings)
     if isinstance(operand, Const):
-        one = repeated(operand.value, arrow_type(operand.type), 1)
-        return one, np.zeros(bindings.rows, np.int64)
+        value = repeated(operand.value, arrow_type(operand.type), 1)
+        return value, np.zeros(bindings.rows, np.int64)
     return operand.values, np.arange(bindings.rows)
 
 
@@ -170,8 +172,8 @@ def _sums(
     values: Values, at: Numbers, rows: Numbers, size: int, weights: Numbers | None
 ) -> NDArray[np.float64]:
     # What is null is not asked for; a number in its place keeps whole numbers whole.
-    given: Any = values  # Any: an array of numbers
-    numbers = pc.fill_null(given, 0).to_numpy(zero_copy_only=False)[at]
+    operands: Any = values  # Any: an array of numbers
+    numbers = pc.fill_null(operands, 0).to_numpy(zero_copy_only=False)[at]
     if numbers.dtype.kind != "f":
         return sum_integers(numbers, rows, size, weights)
     sums = sum_floats(numbers, rows, size, weights)

@@ -57,11 +57,11 @@ class EngineCaches:
             vectors=LruCache(most_entries=MOST_VECTORS, most_bytes=size_bytes // 2),
         )
 
-    def keep_coverage(self, key: CoverageKey, found: Coverage) -> None:
+    def keep_coverage(self, key: CoverageKey, coverage: Coverage) -> None:
         """Remember what the indexes of a version cover: that never changes."""
         if len(self.coverage) >= MOST_COVERAGES:
             self.coverage.clear()
-        self.coverage[key] = found
+        self.coverage[key] = coverage
 
     def clear(self) -> None:
         """Drop everything."""

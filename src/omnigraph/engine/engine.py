@@ -127,9 +127,9 @@ class Engine:
 
     def plan_only(self, request: QueryRequest, query: ir.QueryIR) -> QueryRun:
         """A run that is only looked at: parameters that were given are checked, others may miss."""
-        given = {str(each).removeprefix("$") for each in request.params or ()}
-        declared = [each for each in query.params if each.name in given]
-        unknown = given - {each.name for each in query.params}
+        names = {str(name).removeprefix("$") for name in request.params or ()}
+        declared = [param for param in query.params if param.name in names]
+        unknown = names - {param.name for param in query.params}
         params = bind_params(request.params, query.params if unknown else declared)
         return self._run(request, query, params, None)
 

@@ -63,14 +63,14 @@ class Entities:
         )
 
     @classmethod
-    def scanned(cls, table: QueryTable, found: pa.Table) -> Entities:
+    def scanned(cls, table: QueryTable, rows: pa.Table) -> Entities:
         """The rows of a scan, in the order they came; with row ids if it read them."""
-        columns = {name: one_array(found[name]) for name in found.column_names}
+        columns = {name: one_array(rows[name]) for name in rows.column_names}
         row_ids = columns.pop(ROW_ID, None)
         ids = columns.get("id")
         return cls(
             table,
-            found.num_rows,
+            rows.num_rows,
             ids=None if ids is None else text_array(ids),
             row_ids=None if row_ids is None else row_ids_of(row_ids),
             columns=columns,
@@ -158,10 +158,10 @@ class Entities:
         }
         if missing:
             row_ids = self.row_ids if at is None else self.row_ids[at]
-            found = self.table.take(row_ids, missing)
+            columns = self.table.take(row_ids, missing)
             if at is None:
-                self._columns.update(found)
-            out.update(found)
+                self._columns.update(columns)
+            out.update(columns)
         return out
 
     def find(self, row_ids: RowIds) -> Numbers:

@@ -144,8 +144,8 @@ def same_entity(left: Bound, right: Bound) -> Mask:
     place = np.empty(len(used), np.int64)
     place[order] = np.arange(len(used))
     of_left, back = distinct(left.at, left.entities)
-    found = left.entities.numbers_among(of_left, text_array(ids.take(order)))
-    return _equal(found[back], place[inverse])
+    numbers = left.entities.numbers_among(of_left, text_array(ids.take(order)))
+    return _equal(numbers[back], place[inverse])
 
 
 def _equal(first: NDArray[Any], second: NDArray[Any]) -> Mask:

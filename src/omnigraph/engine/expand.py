@@ -131,8 +131,8 @@ class Expander:
             ends = [self.tables.node(edge.from_type), self.tables.node(edge.to_type)]
             self.warmer.probed(edges, ends, hops, choice.indexed_cost)
         frontier = text_array(sources.read(["id"], used)["id"])
-        found = _probe(edges, frontier, op.direction, hops)
-        src, dst = text_array(found["src"]), text_array(found["dst"])
+        edge_rows = _probe(edges, frontier, op.direction, hops)
+        src, dst = text_array(edge_rows["src"]), text_array(edge_rows["dst"])
         return build_graph_index(src, dst, is_same_type=is_same_type)
 
     def _reach(self, adjacency: Adjacency, numbers: Numbers, hops: tuple[int, int]) -> Reached:
@@ -184,8 +184,8 @@ class Expander:
         few = max(FEW_IDS, table.rows // 64)
         if index is None and len(used) <= few:
             wanted = far.take(used)
-            found = table.lookup(wanted, ["id", *sorted(needed)])
-            entities = Entities.scanned(table, found)
+            rows = table.lookup(wanted, ["id", *sorted(needed)])
+            entities = Entities.scanned(table, rows)
             order = ascending(entities.ids)
             numbers = find_ids(entities.ids.take(order), wanted)
             return entities, np.append(order, ABSENT)[numbers]
@@ -204,14 +204,14 @@ class Expander:
         wanted = self.needs.of(edge_var, edges.item) or frozenset()
         columns = list(dict.fromkeys(["id", "src", "dst", *sorted(wanted)]))
         if len(used) > self.settings.expand_indexed_max_frontier:
-            found = edges.scan(columns, with_row_ids=True)
+            edge_rows = edges.scan(columns, with_row_ids=True)
         else:
-            found = _edges_at(edges, ids, op.direction, columns)
-        rows, near, far = _ends(found, ids, op.direction)
+            edge_rows = _edges_at(edges, ids, op.direction, columns)
+        rows, near, far = _ends(edge_rows, ids, op.direction)
         order = np.argsort(near, kind="stable")
         counts = np.bincount(near, minlength=len(used))
         far_ids, (targets,) = number_texts((far.take(order),))
-        edge_bound = Bound(Entities.scanned(edges, found), rows[order])
+        edge_bound = Bound(Entities.scanned(edges, edge_rows), rows[order])
         reached = Reached(_starts(counts), targets)
         kept, node = self._join_nodes(op, reached, far_ids, is_kept=False)
         if kept.positions is not None:
@@ -264,11 +264,11 @@ def _probe(edges: QueryTable, frontier: Ids, direction: ExpandDirection, hops: i
     parts: list[pa.Table] = []
     probed = frontier
     for hop in range(hops):
-        found = _edges_at(edges, frontier, direction, ["src", "dst"]).drop_columns(["_rowid"])
-        parts.append(found)
+        edge_rows = _edges_at(edges, frontier, direction, ["src", "dst"]).drop_columns(["_rowid"])
+        parts.append(edge_rows)
         if hop + 1 == hops:
             break
-        ends = _reached_ids(found, direction)
+        ends = _reached_ids(edge_rows, direction)
         frontier = ends.filter(pc.invert(pc.is_in(ends, value_set=probed)))
         if not len(frontier):
             break
@@ -276,13 +276,13 @@ def _probe(edges: QueryTable, frontier: Ids, direction: ExpandDirection, hops: i
     return pa.concat_tables(parts)
 
 
-def _reached_ids(found: pa.Table, direction: ExpandDirection) -> Ids:
+def _reached_ids(edge_rows: pa.Table, direction: ExpandDirection) -> Ids:
     names = {
         ExpandDirection.OUT: ["dst"],
         ExpandDirection.IN: ["src"],
         ExpandDirection.BOTH: ["src", "dst"],
     }[direction]
-    ends = pa.concat_arrays([text_array(found[name]) for name in names])
+    ends = pa.concat_arrays([text_array(edge_rows[name]) for name in names])
     return ends.unique()
 
 
@@ -302,9 +302,11 @@ def _edges_at(
             return edges.scan(columns, with_row_ids=True)
 
 
-def _ends(found: pa.Table, ids: Ids, direction: ExpandDirection) -> tuple[Numbers, Numbers, Ids]:
+def _ends(
+    edge_rows: pa.Table, ids: Ids, direction: ExpandDirection
+) -> tuple[Numbers, Numbers, Ids]:
     """For each way an edge can be followed: its row, the place of its near end, its far end."""
-    src, dst = (text_array(found[name]) for name in ("src", "dst"))
+    src, dst = (text_array(edge_rows[name]) for name in ("src", "dst"))
     ways = {
         ExpandDirection.OUT: [(src, dst)],
         ExpandDirection.IN: [(dst, src)],

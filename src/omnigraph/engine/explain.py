@@ -86,9 +86,9 @@ class _Explainer:
             if isinstance(op, ir.NodeScan):
                 self._warn_of_product(roots, op)
                 roots.append(op.var)
-            found = self.measures.by_op.get(id(op))
-            if found is not None:
-                step |= {"rows": found[0], "elapsed_ms": found[1] / 1_000}
+            measure = self.measures.by_op.get(id(op))
+            if measure is not None:
+                step |= {"rows": measure[0], "elapsed_ms": measure[1] / 1_000}
             yield step
 
     def _step(self, op: ir.Op) -> dict[str, Any]:
@@ -160,9 +160,9 @@ class _Explainer:
     def _choice(
         self, op: ir.Expand, edges: QueryTable, source: QueryTable, hops: int, before: float
     ) -> Choice:
-        found = self.measures.by_op.get(id(op))
-        if found is not None and found[2] is not None:
-            return found[2]
+        measure = self.measures.by_op.get(id(op))
+        if measure is not None and measure[2] is not None:
+            return measure[2]
         shape = WalkShape(
             edges=edges,
             source_rows=source.rows,
@@ -242,7 +242,7 @@ def _selectivity(
 ) -> float:
     """The part of the rows that filters let through."""
     key = table.item.key if isinstance(table.item, NodeType) else None
-    given = {
+    pinned = {
         side.property
         for item in filters
         if item.op is FilterOp.EQ
@@ -250,7 +250,7 @@ def _selectivity(
         if isinstance(side, ir.Prop)
     }
     unique = [*table.item.unique, *([key] if key else [])]
-    if any(set(names) <= given for names in unique) and not is_walk:
+    if any(set(names) <= pinned for names in unique) and not is_walk:
         return 1 / max(1, table.rows)
     return _OPAQUE ** len(filters)
 
@@ -259,8 +259,12 @@ def _order(query: ir.QueryIR) -> Iterator[str]:
     """The user's keys, then those that make the order total."""
     for item in query.order:
         yield f"{expr_text(item.expr)}{' desc' if item.descending else ''}"
-    if any(isinstance(each.expr, ir.Agg) for each in query.returns):
-        yield from (each.name for each in query.returns if not isinstance(each.expr, ir.Agg))
+    if any(isinstance(projection.expr, ir.Agg) for projection in query.returns):
+        yield from (
+            projection.name
+            for projection in query.returns
+            if not isinstance(projection.expr, ir.Agg)
+        )
         return
     names = [name for name in _bound_names(query.ops) if not name.startswith("#")]
     hidden = [name for name in _bound_names(query.ops) if name.startswith("#")]
@@ -295,7 +299,9 @@ def _bound_names(ops: Sequence[ir.Op]) -> Iterator[str]:
 def _calls(query: ir.QueryIR) -> Iterator[tuple[_Call, str]]:
     """Search calls with the type that each one searches; a name may mean another inside."""
     types = dict(_bound_types(query.ops))
-    for expr in [each.expr for each in query.returns] + [each.expr for each in query.order]:
+    for expr in [projection.expr for projection in query.returns] + [
+        ordering.expr for ordering in query.order
+    ]:
         for call in _calls_of(expr):
             yield call, types[call.var]
     yield from _calls_in(query.ops, {})

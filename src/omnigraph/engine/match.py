@@ -177,9 +177,9 @@ class Matcher:
             },
             tags={tag: np.arange(len(first))},
         )
-        found = self.run(op.inner, outer, depth + 1)
+        solutions = self.run(op.inner, outer, depth + 1)
         has = np.zeros(len(first), bool)
-        has[found.tags[tag]] = True
+        has[solutions.tags[tag]] = True
         return has[inverse]
 
 
@@ -206,17 +206,17 @@ def _equated(
     ours: set[str], theirs: set[str], waiting: Sequence[ir.Where | ir.AntiJoin]
 ) -> list[tuple[ir.Prop, ir.Prop]]:
     """Properties of both sides that some filter requires to be equal."""
-    found: list[tuple[ir.Prop, ir.Prop]] = []
+    pairs: list[tuple[ir.Prop, ir.Prop]] = []
     for op in waiting:
         match op:
             case ir.Where(ir.Filter(ir.Prop() as left, FilterOp.EQ, ir.Prop() as right)):
                 if expr_variables(left) <= ours and expr_variables(right) <= theirs:
-                    found.append((left, right))
+                    pairs.append((left, right))
                 elif expr_variables(left) <= theirs and expr_variables(right) <= ours:
-                    found.append((right, left))
+                    pairs.append((right, left))
             case _:
                 pass
-    return found
+    return pairs
 
 
 def _distinct_rows(columns: Sequence[Bound], rows: int) -> tuple[Numbers, Numbers]:

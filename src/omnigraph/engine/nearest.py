@@ -59,9 +59,9 @@ def find_nearest(
     if query is None:
         return Near(used[:0], np.zeros(0))
     if not is_exact(call, table, len(used), settings):
-        found = _by_index(call, bound, used, limit, query, search)
-        if found is not None:
-            return found
+        near = _by_index(call, bound, used, limit, query, search)
+        if near is not None:
+            return near
     used = _likely(call, bound, used, limit, query)
     distances = search.distances(call, entities, used)
     return _nearest(Near(used, distances), limit)
@@ -79,10 +79,10 @@ def _nearest(near: Near, limit: int) -> Near:
 
 def _likely(call: ir.Nearest, bound: Bound, used: Numbers, limit: int, query: Floats) -> Numbers:
     """Of many candidates those that single precision does not rule out."""
-    found = vectors_in_memory(bound.entities, used, call.property)
-    if found is None or len(used) <= MANY_TIMES * limit:
+    held = vectors_in_memory(bound.entities, used, call.property)
+    if held is None or len(used) <= MANY_TIMES * limit:
         return used
-    matrix, at = found
+    matrix, at = held
     is_all = len(at) == len(matrix.vectors)
     rough = approximate_distances(
         matrix.vectors if is_all else matrix.vectors[at],
@@ -124,12 +124,12 @@ def _by_index(
         places = entities.find(row_ids_of(hits["row_id"]))
         here = places != ABSENT
         here[here] = is_used[places[here]]
-        found = Near(places[here], search.distances(call, entities, places[here]))
+        near = Near(places[here], search.distances(call, entities, places[here]))
         if len(rough) < wanted:
-            return _nearest(found, limit)
+            return _nearest(near, limit)
         if here.sum() >= limit:
             last = np.sort(rough[here])[limit - 1]
             if rough[-1] > last:
-                return _nearest(found, limit)
+                return _nearest(near, limit)
         wanted *= 4
     return None

@@ -59,8 +59,8 @@ def candidates(key: SortKey, rows: int, limit: int) -> Numbers | None:
         values = values.to_numpy()
     numbers = _reversed(values) if key.is_descending else values
     last = np.partition(numbers, limit - 1)[limit - 1]
-    found = np.flatnonzero(numbers <= last)
-    return found if len(found) < rows else None
+    places = np.flatnonzero(numbers <= last)
+    return places if len(places) < rows else None
 
 
 def _take(key: SortKey, at: Numbers) -> SortKey:
@@ -106,8 +106,8 @@ def _codes(key: SortKey) -> NDArray[Any]:
 
 def value_codes(values: Values) -> Numbers:
     """For each value its place among the distinct ones, from 1 on; null is 0."""
-    found, codes = encode(values)
-    order = ascending(found)
+    distinct, codes = encode(values)
+    order = ascending(distinct)
     places = np.empty(len(order) + 1, np.int64)
     places[order] = np.arange(1, len(order) + 1)
     places[-1] = 0

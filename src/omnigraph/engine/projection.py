@@ -48,69 +48,71 @@ class Projector:
     @property
     def schema(self) -> pa.Schema:
         """What the descriptor promises."""
-        return pa.schema([arrow_field(each.name, each.type) for each in self.query.result_schema])
+        return pa.schema(
+            [arrow_field(column.name, column.type) for column in self.query.result_schema]
+        )
 
     def groups(self, bindings: Bindings) -> pa.Table:
         """The result of an aggregate query."""
         query = self.query
-        found = group(query.returns, bindings, self.evaluator)
-        found = self._best_groups(found)
-        keys = [self._group_key(each, found) for each in query.order]
+        groups = group(query.returns, bindings, self.evaluator)
+        groups = self._best_groups(groups)
+        keys = [self._group_key(ordering, groups) for ordering in query.order]
         keys += [
-            SortKey(self._group_values(each.expr, found))
-            for each in query.returns
-            if not isinstance(each.expr, ir.Agg)
+            SortKey(self._group_values(projection.expr, groups))
+            for projection in query.returns
+            if not isinstance(projection.expr, ir.Agg)
         ]
-        found = found.keep(order_rows(keys, found.size, query.limit, self.budget))
+        groups = groups.keep(order_rows(keys, groups.size, query.limit, self.budget))
         return self._table(
             [
-                found.aggregates[each.name]
-                if isinstance(each.expr, ir.Agg)
-                else self._values(each.expr, column.type, found.first)
-                for each, column in zip(query.returns, query.result_schema, strict=True)
+                groups.aggregates[projection.name]
+                if isinstance(projection.expr, ir.Agg)
+                else self._values(projection.expr, column.type, groups.first)
+                for projection, column in zip(query.returns, query.result_schema, strict=True)
             ]
         )
 
     def streamed(self, columns: Sequence[Values]) -> pa.Table:
         """The result of an aggregate query whose columns are computed already."""
         query = self.query
-        by_name = dict(zip((each.name for each in query.returns), columns, strict=True))
+        by_name = dict(zip((projection.name for projection in query.returns), columns, strict=True))
         keys = []
-        for each in query.order:
-            if not isinstance(each.expr, ir.Alias):
+        for ordering in query.order:
+            if not isinstance(ordering.expr, ir.Alias):
                 raise InternalError("groups are ordered by their columns")
-            keys.append(SortKey(by_name[each.expr.name], each.descending))
+            keys.append(SortKey(by_name[ordering.expr.name], ordering.descending))
         keys += [
-            SortKey(by_name[each.name])
-            for each in query.returns
-            if not isinstance(each.expr, ir.Agg)
+            SortKey(by_name[projection.name])
+            for projection in query.returns
+            if not isinstance(projection.expr, ir.Agg)
         ]
         order = order_rows(keys, len(columns[0]), query.limit, self.budget)
-        return self._table([each.take(order) for each in columns])
+        return self._table([column.take(order) for column in columns])
 
-    def _best_groups(self, found: Grouped) -> Grouped:
+    def _best_groups(self, groups: Grouped) -> Grouped:
         """The groups that can be among the first, if an aggregate decides that."""
         if not self.query.order or self.query.limit is None:
-            return found
+            return groups
         first = self.query.order[0]
-        key = self._group_key(first, found) if self._is_aggregate(first.expr) else None
-        at = None if key is None else candidates(key, found.size, self.query.limit)
-        return found if at is None else found.keep(at)
+        key = self._group_key(first, groups) if self._is_aggregate(first.expr) else None
+        at = None if key is None else candidates(key, groups.size, self.query.limit)
+        return groups if at is None else groups.keep(at)
 
     def _is_aggregate(self, expr: ir.Expr) -> bool:
         return isinstance(self._resolved(expr), ir.Agg)
 
-    def _group_key(self, item: ir.Ordering, found: Grouped) -> SortKey:
+    def _group_key(self, item: ir.Ordering, groups: Grouped) -> SortKey:
         if isinstance(item.expr, ir.Alias) and self._is_aggregate(item.expr):
-            return SortKey(found.aggregates[item.expr.name], item.descending)
-        return SortKey(self._group_values(self._resolved(item.expr), found), item.descending)
+            return SortKey(groups.aggregates[item.expr.name], item.descending)
+        return SortKey(self._group_values(self._resolved(item.expr), groups), item.descending)
 
-    def _group_values(self, expr: ir.Expr, found: Grouped) -> Values | Numbers:
+    def _group_values(self, expr: ir.Expr, groups: Grouped) -> Values | Numbers:
         """What groups are compared by."""
         match expr:
-            case ir.Prop(var, name) if name == found.first.columns[var].entities.table.identity:
+            case ir.Prop(var, name) if name == groups.first.columns[var].entities.table.identity:
                 expr = ir.NodeId(var)
-        values = self._sort_values(expr, found.first)
+        values = self._sort_values(expr, groups.first)
         if values is None:
             raise InternalError("a group key is a column")
         return values
@@ -119,7 +121,7 @@ class Projector:
         """The result of a query without aggregates."""
         fused: dict[ir.Rrf, Floats] = {
             expr: self._fused(expr, bindings)
-            for expr in (each.expr for each in self.query.returns)
+            for expr in (projection.expr for projection in self.query.returns)
             if isinstance(expr, ir.Rrf)
         }
         keys: list[SortKey] = []
@@ -149,14 +151,16 @@ class Projector:
         return self._project(bindings.keep(order), fused)
 
     def _fused(self, expr: ir.Rrf, bindings: Bindings) -> Floats:
-        found = fuse(expr, bindings, self.evaluator, self.query.limit)
-        return found.scores[found.inverse]
+        fused = fuse(expr, bindings, self.evaluator, self.query.limit)
+        return fused.scores[fused.inverse]
 
     def _resolved(self, expr: ir.Expr) -> ir.Expr:
         """What an alias stands for."""
         while isinstance(expr, ir.Alias):
             name = expr.name
-            expr = next(each.expr for each in self.query.returns if each.name == name)
+            expr = next(
+                projection.expr for projection in self.query.returns if projection.name == name
+            )
         return expr
 
     def _sort_values(self, expr: ir.Expr, bindings: Bindings) -> Values | Numbers | None:

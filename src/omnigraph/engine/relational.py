@@ -47,9 +47,9 @@ def join_rows(
         how="inner",
     )
     # One more than may be held is enough to know.
-    found = collect(joined.select("l_at", "r_at").limit(budget.max_rows + 1), budget)
-    budget.require_rows(found.num_rows, "a join of two parts of the match")
-    return found["l_at"].to_numpy(), found["r_at"].to_numpy()
+    pairs = collect(joined.select("l_at", "r_at").limit(budget.max_rows + 1), budget)
+    budget.require_rows(pairs.num_rows, "a join of two parts of the match")
+    return pairs["l_at"].to_numpy(), pairs["r_at"].to_numpy()
 
 
 def sort_rows(keys: Sequence[SortColumn], budget: Budget) -> Numbers:
@@ -57,7 +57,7 @@ def sort_rows(keys: Sequence[SortColumn], budget: Budget) -> Numbers:
     from datafusion import col
 
     session = open_session(budget)
-    frame = session.from_arrow(_keys([each.values for each in keys], "k"))
+    frame = session.from_arrow(_keys([key.values for key in keys], "k"))
     ordered = frame.sort(
         *(
             col(f"k{number}").sort(
@@ -91,7 +91,7 @@ def collect(frame: DataFrame, budget: Budget) -> pa.Table:
     """
     budget.check()
     try:
-        found = frame.to_arrow_table()
+        table = frame.to_arrow_table()
     except Exception as error:  # DataFusion raises a bare Exception
         if "Resources exhausted" in str(error):
             raise ResourceLimit(
@@ -103,4 +103,4 @@ def collect(frame: DataFrame, budget: Budget) -> pa.Table:
             ) from error
         raise
     budget.check()
-    return found
+    return table

@@ -70,28 +70,28 @@ class LruCache(Generic[_Entry]):
     def peek(self, key: Hashable) -> _Entry | None:
         """The entry, if it is there."""
         with self._lock:
-            found = self._entries.get(key)
-            if found is not None:
+            value = self._entries.get(key)
+            if value is not None:
                 self._entries.move_to_end(key)
-            return found
+            return value
 
     def obtain(self, key: Hashable, build: Callable[[], _Entry]) -> _Entry:
         """The entry, built if it is not there; threads that want the same one build it once."""
-        found = self.peek(key)
-        if found is not None:
-            return found
+        value = self.peek(key)
+        if value is not None:
+            return value
         with self._lock:
             building = self._building.setdefault(key, threading.Lock())
         try:
             with building:
-                found = self.peek(key)
-                if found is None:
-                    found = build()
-                    self._keep(key, found)
+                value = self.peek(key)
+                if value is None:
+                    value = build()
+                    self._keep(key, value)
         finally:
             with self._lock:
                 self._building.pop(key, None)
-        return found
+        return value
 
     def _keep(self, key: Hashable, entry: _Entry) -> None:
         if entry.nbytes > self._most_bytes:

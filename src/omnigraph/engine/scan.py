@@ -58,7 +58,7 @@ class Scanner:
         if texts:
             hits = self._hits(texts, table)
             if len(hits) * MANY_HITS <= table.rows or pushed.predicate is None:
-                others = [each for each in op.filters if each not in texts]
+                others = [expr for expr in op.filters if expr not in texts]
                 return self._filter(op.var, Entities(table, len(hits), row_ids=hits), others)
         entities = self._read(op, table, pushed)
         return self._filter(op.var, entities, pushed.rest)
@@ -113,13 +113,13 @@ class Scanner:
             # A search in memory finds its rows by row id.
             with_row_ids = bool(pushed.rest) or not wanted
             names = sorted(name for name in wanted if name is not None)
-            found = table.scan(names, pushed.predicate, with_row_ids=with_row_ids)
-            return Entities.scanned(table, found)
+            rows = table.scan(names, pushed.predicate, with_row_ids=with_row_ids)
+            return Entities.scanned(table, rows)
         if pushed.predicate is None and not (filtered or reads_all):
             return Entities.whole(table, table.type_index())
         columns = {"id"} | filtered | (needed if reads_all else set())
-        found = table.scan(sorted(columns), pushed.predicate, with_row_ids=True)
-        return Entities.scanned(table, found)
+        rows = table.scan(sorted(columns), pushed.predicate, with_row_ids=True)
+        return Entities.scanned(table, rows)
 
     def _filter(self, var: str, entities: Entities, filters: Sequence[ir.Filter]) -> Bindings:
         bindings = _bind(var, entities)

@@ -71,9 +71,9 @@ class SearchCalls:
         """For each bound number the score of its text; NaN where nothing matches."""
         hits = self.hits(call, entities.table)
         scores = np.full(entities.size, np.nan)
-        found = entities.find(hits.row_ids)
-        is_here = found != ABSENT
-        scores[found[is_here]] = hits.scores[is_here]
+        places = entities.find(hits.row_ids)
+        is_here = places != ABSENT
+        scores[places[is_here]] = hits.scores[is_here]
         return scores[at]
 
     def hits(self, call: ir.Search | ir.MatchText | ir.Bm25, table: QueryTable) -> TextHits:
@@ -112,16 +112,16 @@ class SearchCalls:
         # Not by the variable: two may ask for one property, and one name may mean two types.
         key = str(table.handle.layout.table_key), call.property, call.query
         if key not in self._vectors:
-            given = constant_value(call.query, self.params)
+            query = constant_value(call.query, self.params)
             where = f"{table.item.name}.{call.property}"
-            if given is None:
+            if query is None:
                 self._vectors[key] = None
-            elif isinstance(given, str):
+            elif isinstance(query, str):
                 self._vectors[key] = query_vector(
-                    self.embed(table, call.property, given).tolist(), where
+                    self.embed(table, call.property, query).tolist(), where
                 )
             else:
-                self._vectors[key] = query_vector(given, where)  # type: ignore[arg-type]  # checked
+                self._vectors[key] = query_vector(query, where)  # type: ignore[arg-type]  # checked
         return self._vectors[key]
 
     def _fuzzy(self, call: ir.Fuzzy, entities: Entities, at: Numbers) -> Mask:
@@ -152,22 +152,22 @@ _NO_HITS = TextHits(np.array([], np.uint64), np.array([], np.float64))
 def _search(table: QueryTable, name: str, text: str, *, is_phrase: bool) -> TextHits:
     table.budget.check()
     if name in table.handle.layout.text_indexes:
-        found = table.store.search_text(table.handle, name, text, is_phrase=is_phrase)
-        row_ids = row_ids_of(found["row_id"])
+        hits = table.store.search_text(table.handle, name, text, is_phrase=is_phrase)
+        row_ids = row_ids_of(hits["row_id"])
     else:
         kept = table.caches.texts.obtain(table.column_key(name), lambda: _copy(table, name))
-        found = kept.text.search(text, is_phrase=is_phrase)
-        row_ids = row_ids_of(found["id"].cast(pa.uint64()))
-    return TextHits(row_ids, np.asarray(found["score"].to_numpy(), np.float64))
+        hits = kept.text.search(text, is_phrase=is_phrase)
+        row_ids = row_ids_of(hits["id"].cast(pa.uint64()))
+    return TextHits(row_ids, np.asarray(hits["score"].to_numpy(), np.float64))
 
 
 def _copy(table: QueryTable, name: str) -> KeptText:
     """The texts of a property without an index, copied and indexed; row ids stand for ids."""
-    found = table.scan([name], with_row_ids=True)
-    found = found.filter(found[name].is_valid())
-    texts = text_array(found[name])
+    rows = table.scan([name], with_row_ids=True)
+    rows = rows.filter(rows[name].is_valid())
+    texts = text_array(rows[name])
     # The copy, and an index that is about as large.
     size_bytes = 3 * texts.nbytes
     table.budget.require_bytes(size_bytes, f"a text index of {table.item.name}.{name} in memory")
-    row_ids = text_array(found[ROW_ID].cast(pa.string()))
+    row_ids = text_array(rows[ROW_ID].cast(pa.string()))
     return KeptText(text=table.store.ephemeral_text(row_ids, texts), nbytes=size_bytes)

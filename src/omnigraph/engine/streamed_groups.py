@@ -45,8 +45,8 @@ class GroupedScan:
 
     def columns(self) -> list[Values]:
         """The result columns, one row for each group, in no order."""
-        names = sorted({each for item in self.query.returns for each in _properties(item.expr)})
-        filtered = {each.property for item in self.pushed.pushed for each in _props_of(item)}
+        names = sorted({name for item in self.query.returns for name in _properties(item.expr)})
+        filtered = {prop.property for item in self.pushed.pushed for prop in _props_of(item)}
         table = self.table
         session = open_session(table.budget)
         frame = table.store.frame(table.handle, session, sorted({*names, *filtered, "id"}))
@@ -59,20 +59,20 @@ class GroupedScan:
                 computed.extend(_aggregates(item.expr, number))
             else:
                 keys.append(_column(_key_name(item.expr)).alias(f"key{number}"))
-        found = collect(frame.aggregate(keys, computed), table.budget)
-        return [self._column(found, number) for number in range(len(self.query.returns))]
+        groups = collect(frame.aggregate(keys, computed), table.budget)
+        return [self._column(groups, number) for number in range(len(self.query.returns))]
 
-    def _column(self, found: pa.Table, number: int) -> Values:
+    def _column(self, groups: pa.Table, number: int) -> Values:
         item, column = self.query.returns[number], self.query.result_schema[number]
         kind = arrow_type(column.type)
         if not isinstance(item.expr, ir.Agg):
-            return _cast(found[f"key{number}"], kind)
-        values = found[f"agg{number}"]
+            return _cast(groups[f"key{number}"], kind)
+        values = groups[f"agg{number}"]
         match item.expr.func:
             case AggFunc.SUM:
                 return _floats(values)
             case AggFunc.AVG:
-                counts = found[f"count{number}"].to_numpy()
+                counts = groups[f"count{number}"].to_numpy()
                 sums = _floats(values).to_numpy(zero_copy_only=False)
                 averages = sums / np.maximum(counts, 1)
                 return one_array(pa.array(averages, pa.float64(), mask=counts == 0))
@@ -91,7 +91,9 @@ def grouped_scan(
             table = tables.node(scan.type)
         case _:
             return None
-    if table.rows < LARGE_SCAN or not all(_is_exact(each.expr) for each in query.returns):
+    if table.rows < LARGE_SCAN or not all(
+        _is_exact(projection.expr) for projection in query.returns
+    ):
         return None
     pushed = push_filters(scan.filters, params)
     if pushed.rest or pushed.is_never:
@@ -167,11 +169,11 @@ def _props_of(item: ir.Filter) -> list[ir.Prop]:
 
 
 def _cast(column: pa.ChunkedArray[Any], kind: pa.DataType) -> Values:
-    found = one_array(column)
-    return found if found.type == kind else found.cast(kind)
+    array = one_array(column)
+    return array if array.type == kind else array.cast(kind)
 
 
 def _floats(sums: pa.ChunkedArray[Any]) -> Values:
     """Exact sums, each converted once."""
-    values = [None if each is None else float(int(each)) for each in sums.to_pylist()]
+    values = [None if total is None else float(int(total)) for total in sums.to_pylist()]
     return pa.array(values, pa.float64())

@@ -26,8 +26,8 @@ def sum_integers(
     count = len(values) if weights is None else int(weights.sum())
     if largest * count < EXACT_IN_FLOAT:
         # Every partial sum is a whole number that a float holds.
-        each = values.astype(np.float64)
-        parts = each if weights is None else each * weights
+        floats = values.astype(np.float64)
+        parts = floats if weights is None else floats * weights
         return np.asarray(np.bincount(groups, parts, minlength=size), np.float64)
     exact = np.zeros(size, object)
     wide = values.astype(object)
@@ -55,9 +55,9 @@ def sum_floats(values: NDArray[Any], groups: Numbers, size: int, weights: Number
     """
     order = np.argsort(groups, kind="stable")
     with np.errstate(over="ignore", invalid="ignore"):
-        found = _compensated(values, groups, order, size, weights)
-        if np.isfinite(found).all():
-            return found
+        totals = _compensated(values, groups, order, size, weights)
+        if np.isfinite(totals).all():
+            return totals
         # A sum may be finite where a part of it is not: added in a smaller scale, it is.
         return _compensated(values * _SMALLER, groups, order, size, weights) / _SMALLER
 

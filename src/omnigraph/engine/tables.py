@@ -118,9 +118,9 @@ class QueryTable:
             return {}
         if len(row_ids) * SCAN_INSTEAD_OF_TAKE <= self.rows and not self._has(names):
             self.budget.check()
-            found = self.store.take_rows(self.handle, pa.array(row_ids, pa.uint64()), names)
-            self.budget.charge(found.nbytes, f"a read of {self.item.name}")
-            return {name: one_array(found[name]) for name in names}
+            rows = self.store.take_rows(self.handle, pa.array(row_ids, pa.uint64()), names)
+            self.budget.charge(rows.nbytes, f"a read of {self.item.name}")
+            return {name: one_array(rows[name]) for name in names}
         at = self._scan_all(names).find(row_ids)
         return {name: self._scanned[name].take(at) for name in names}
 
@@ -132,8 +132,8 @@ class QueryTable:
         missing = [name for name in names if name not in self._scanned]
         if not missing and self._scanned_at is not None:
             return self._scanned_at
-        found = self.scan(missing, with_row_ids=True)
-        row_ids = row_ids_of(found[ROW_ID])
+        rows = self.scan(missing, with_row_ids=True)
+        row_ids = row_ids_of(rows[ROW_ID])
         order = None
         if self._scanned_at is None:
             self._scanned_at = RowNumbers(row_ids)
@@ -141,22 +141,24 @@ class QueryTable:
             # Another scan may give the rows in another order.
             order = np.argsort(self._scanned_at.find(row_ids), kind="stable")
         for name in missing:
-            values = one_array(found[name])
+            values = one_array(rows[name])
             self._scanned[name] = values if order is None else values.take(order)
         return self._scanned_at
 
     def coverage(self) -> dict[tuple[str, str], float]:
         """By property and kind of index: the part of the rows that it covers."""
         key = self.version, tuple(self.handle.layout.property_ids.items())
-        found = self.caches.coverage.get(key)
-        if found is None:
-            found = {
-                (each.property_name, each.kind): each.rows_covered / each.rows if each.rows else 1.0
-                for each in self.store.index_coverage(self.handle)
-                if each.property_name is not None
+        coverage = self.caches.coverage.get(key)
+        if coverage is None:
+            coverage = {
+                (index.property_name, index.kind): index.rows_covered / index.rows
+                if index.rows
+                else 1.0
+                for index in self.store.index_coverage(self.handle)
+                if index.property_name is not None
             }
-            self.caches.keep_coverage(key, found)
-        return found
+            self.caches.keep_coverage(key, coverage)
+        return coverage
 
     def type_index(self) -> TypeIndex:
         """All rows, numbered by id; kept between queries."""
@@ -167,8 +169,8 @@ class QueryTable:
         return self.caches.types.peek(self.version)
 
     def _build_type_index(self) -> TypeIndex:
-        found = self.scan(["id"], with_row_ids=True)
-        return build_type_index(text_array(found["id"]), row_ids_of(found[ROW_ID]))
+        rows = self.scan(["id"], with_row_ids=True)
+        return build_type_index(text_array(rows["id"]), row_ids_of(rows[ROW_ID]))
 
     def cached_graph_index(self) -> GraphIndex | None:
         """The topology of this edge type, if it is there."""
@@ -178,8 +180,8 @@ class QueryTable:
         """The topology of this edge type; kept between queries."""
 
         def build() -> GraphIndex:
-            found = self.scan(["src", "dst"])
-            src, dst = text_array(found["src"]), text_array(found["dst"])
+            rows = self.scan(["src", "dst"])
+            src, dst = text_array(rows["src"]), text_array(rows["dst"])
             return build_graph_index(src, dst, is_same_type=is_same_type)
 
         return self.caches.topologies.obtain(self.version, build)
@@ -204,9 +206,9 @@ class QueryTables:
         return self._open(f"edge:{name}", self.snapshot.catalog.edge_types[name])
 
     def _open(self, key: str, item: NodeType | EdgeType) -> QueryTable:
-        found = self._opened.get(key)
-        if found is None:
-            found = QueryTable(
+        table = self._opened.get(key)
+        if table is None:
+            table = QueryTable(
                 item=item,
                 handle=self.snapshot.handle(item),
                 rows=self.snapshot.count(key),
@@ -214,5 +216,5 @@ class QueryTables:
                 budget=self.budget,
                 caches=self.caches,
             )
-            self._opened[key] = found
-        return found
+            self._opened[key] = table
+        return table

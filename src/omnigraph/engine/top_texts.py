@@ -39,7 +39,7 @@ def best_texts(
         case _:
             return None
     # A fused rank compares an entity with all others of the match.
-    is_fused = any(isinstance(each.expr, ir.Rrf) for each in query.returns)
+    is_fused = any(isinstance(projection.expr, ir.Rrf) for projection in query.returns)
     if call is None or is_fused or not query.order[0].descending:
         return None
     if not all(_is_implied(item, call) for item in scan.filters):
@@ -63,7 +63,7 @@ def _rank_call(query: ir.QueryIR) -> ir.Bm25 | None:
     expr = query.order[0].expr
     if isinstance(expr, ir.Alias):
         name = expr.name
-        expr = next(each.expr for each in query.returns if each.name == name)
+        expr = next(projection.expr for projection in query.returns if projection.name == name)
     return expr if isinstance(expr, ir.Bm25) else None
 
 
@@ -81,10 +81,10 @@ def _best(table: QueryTable, name: str, text: str, limit: int) -> TextHits:
     wanted = limit + 8
     while True:
         table.budget.check()
-        found = table.store.search_text(table.handle, name, text, limit=wanted)
-        scores = np.asarray(found["score"].to_numpy(), np.float64)
+        hits = table.store.search_text(table.handle, name, text, limit=wanted)
+        scores = np.asarray(hits["score"].to_numpy(), np.float64)
         best = np.sort(scores)[::-1]
         if len(scores) < wanted or best[-1] < best[limit - 1]:
-            ids = text_array(found["id"])
-            return TextHits(row_ids_of(found["row_id"]), scores, ids)
+            ids = text_array(hits["id"])
+            return TextHits(row_ids_of(hits["row_id"]), scores, ids)
         wanted = min(4 * wanted, table.rows + 1)

@@ -117,7 +117,7 @@ def probe_coverage(edges: QueryTable, direction: ExpandDirection) -> float:
         ExpandDirection.BOTH: ("src", "dst"),
     }[direction]
     try:
-        found = edges.coverage()
+        coverage = edges.coverage()
     except OmnigraphError:
         return 0.0
-    return min(found.get((column, "BTree"), 0.0) for column in columns)
+    return min(coverage.get((column, "BTree"), 0.0) for column in columns)

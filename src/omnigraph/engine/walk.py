@@ -164,10 +164,10 @@ def _steps(
 def _joined(parts: list[Reached]) -> Reached:
     if len(parts) == 1:
         return parts[0]
-    counts = [each.counts for each in parts]
+    counts = [part.counts for part in parts]
     none = np.zeros(0, np.int64)
     starts = np.concatenate((np.zeros(1, np.int64), np.cumsum(np.concatenate((none, *counts)))))
-    return Reached(starts, np.concatenate((none, *(each.targets for each in parts))))
+    return Reached(starts, np.concatenate((none, *(part.targets for part in parts))))
 
 
 def _walk_some(
@@ -208,14 +208,14 @@ def _first_visits(cells: Numbers, visited: NDArray[np.bool_]) -> Numbers:
     if len(fresh) * 32 > len(visited):
         marks = np.zeros(len(visited), bool)
         marks[fresh] = True
-        found = np.flatnonzero(marks)
+        reached = np.flatnonzero(marks)
     else:
         fresh.sort()
         is_first = np.ones(len(fresh), bool)
         np.not_equal(fresh[1:], fresh[:-1], out=is_first[1:])
-        found = fresh[is_first]
-    visited[found] = True
-    return found
+        reached = fresh[is_first]
+    visited[reached] = True
+    return reached
 
 
 def _by_source(cells: Numbers, sources: int, size: int) -> Reached:

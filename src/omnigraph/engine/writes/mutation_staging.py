@@ -110,14 +110,14 @@ class MutationStaging:
         # What nothing was written to or hit in is left alone: a branch does not even fork it.
         staged = [
             *(
-                self._stage_rows(ref, each)
-                for ref, each in sorted(self._pending.items(), key=_by_ref)
-                if each.parts
+                self._stage_rows(ref, pending)
+                for ref, pending in sorted(self._pending.items(), key=_by_ref)
+                if pending.parts
             ),
             *(
-                self._stage_removal(ref, each.all_ids)
-                for ref, each in sorted(self._removed.items(), key=_by_ref)
-                if each.ids
+                self._stage_removal(ref, removed.all_ids)
+                for ref, removed in sorted(self._removed.items(), key=_by_ref)
+                if removed.ids
             ),
         ]
         affected = {"nodes": self.affected_nodes, "edges": self.affected_edges}
@@ -158,65 +158,67 @@ class MutationStaging:
     ) -> dict[str, pa.Array[Any]]:
         """The assigned columns, each value for so many rows. Any: columns of every type."""
         columns: dict[str, pa.Array[Any]] = {}
-        for each in assignments:
-            value = constant_value(each.value, self.params)
-            kind = _kind(item, each.property)
+        for assignment in assignments:
+            value = constant_value(assignment.value, self.params)
+            kind = _kind(item, assignment.property)
             if kind.scalar is Scalar.BLOB:
-                columns[each.property] = self._blobs(item, each.property, value, rows)
+                columns[assignment.property] = self._blobs(item, assignment.property, value, rows)
                 continue
-            given = arrow_type(each.value.type if value is not None else kind)
+            value_type = arrow_type(assignment.value.type if value is not None else kind)
             if isinstance(value, tuple):
                 value = list(value)
-            columns[each.property] = pa.array([value] * rows, given)
+            columns[assignment.property] = pa.array([value] * rows, value_type)
         return columns
 
     def _blobs(
         self, item: NodeType | EdgeType, name: str, value: object, rows: int
     ) -> pa.Array[Any]:
         """One blob for so many rows. Any: bytes, or an address in the form of the table."""
-        found = read_blobs(item, name, [value] * rows, self.blobs)
-        if found.reasons:
+        blobs = read_blobs(item, name, [value] * rows, self.blobs)
+        if blobs.reasons:
             raise InvalidArgument(
-                f"{item.name}.{name}: {found.reasons[0]}", type=item.name, property=name
+                f"{item.name}.{name}: {blobs.reasons[0]}", type=item.name, property=name
             )
-        return found.values
+        return blobs.values
 
     def _fill_vectors(self, item: NodeType | EdgeType, columns: dict[str, pa.Array[Any]]) -> None:
         """Required vectors that were left out, from the texts they stand for."""
         if not isinstance(item, NodeType):
             return
         for name, embed in item.embeds.items():
-            found = item.properties[name]
-            if name in columns or found.type.nullable:
+            declared = item.properties[name]
+            if name in columns or declared.type.nullable:
                 continue
             source = item.properties[embed.source]
             default = None if source.default is None else source.default.value
             text = columns[embed.source][0].as_py() if embed.source in columns else default
             if isinstance(text, str):
                 (vector,) = self.filler.vectors(item, name, [text])
-                columns[name] = pa.array([vector.tolist()], arrow_type(found.type))
+                columns[name] = pa.array([vector.tolist()], arrow_type(declared.type))
 
     def _update(self, op: ir.Update) -> None:
         self.is_strict = True
         item = self._item(ir.EntityKind.NODE, op.type)
         pending = self._rows_of(item)
         blobs = frozenset(item.blob_properties)
-        assigned = {each.property for each in op.assignments}
-        found = self._matching(item, op.pred, pending)
-        self.affected_nodes += found.num_rows
-        if not found.num_rows:
+        assigned = {assignment.property for assignment in op.assignments}
+        matching = self._matching(item, op.pred, pending)
+        self.affected_nodes += matching.num_rows
+        if not matching.num_rows:
             return
-        columns = self._assigned(item, op.assignments, found.num_rows)
+        columns = self._assigned(item, op.assignments, matching.num_rows)
         rows: dict[str, Any] = {  # Any: columns of every type
-            name: found[name] for name in found.column_names if name not in assigned
+            name: matching[name] for name in matching.column_names if name not in assigned
         }
-        ids = [str(each) for each in found["id"].to_pylist()]
-        pending.note_read(found)
-        before = {str(each) for each in pending.ids.to_pylist()}
+        ids = [str(entity_id) for entity_id in matching["id"].to_pylist()]
+        pending.note_read(matching)
+        before = {str(entity_id) for entity_id in pending.ids.to_pylist()}
         kept = {
-            each: (pending.kept_blobs.get(each, frozenset()) if each in before else blobs)
+            entity_id: (
+                pending.kept_blobs.get(entity_id, frozenset()) if entity_id in before else blobs
+            )
             - assigned
-            for each in ids
+            for entity_id in ids
         }
         for name in sorted(blobs - assigned):
             rows[name] = _pending_blobs(pending, name, ids)
@@ -320,8 +322,8 @@ class MutationStaging:
         for batch in reader:
             self.budget.check()
             parts.append(pa.array(batch.column("id"), pa.string()))
-        found = pa.concat_arrays(parts)
-        return found.filter(pc.invert(pc.is_in(found, value_set=removed.all_ids)))
+        ids = pa.concat_arrays(parts)
+        return ids.filter(pc.invert(pc.is_in(ids, value_set=removed.all_ids)))
 
     def _require_size(self, pending: PendingRows) -> None:
         # What is pending is joined only when it may be too much: an insert adds one row of many.
@@ -359,7 +361,7 @@ class MutationStaging:
         ids = pending.ids
         self.txn.read_set.ask(ref, RowsById(ids))
         changed = len(store.existing_ids(self.txn.readable(ref), ids))
-        later = [lambda after, each=each: stage(after, *each) for each in groups[1:]]
+        later = [lambda after, group=group: stage(after, *group) for group in groups[1:]]
         counts = RowCounts(added=len(ids) - changed, changed=changed)
         return store.chain(first, *later, counts=counts)
 
@@ -380,8 +382,8 @@ def _delta(pending: PendingRows) -> TableDelta:
 
 
 def _kind(item: NodeType | EdgeType, name: str) -> PropType:
-    found = item.properties.get(name)
-    return STRING if found is None else found.type
+    declared = item.properties.get(name)
+    return STRING if declared is None else declared.type
 
 
 def _require_rows(item: NodeType | EdgeType, rows: int) -> None:
@@ -402,11 +404,15 @@ def _pending_blobs(pending: PendingRows, name: str, ids: list[str]) -> pa.Array[
     Any: a blob comes as bytes or in the form of the table.
     """
     table = pending.table
-    kept = {each for each, names in pending.kept_blobs.items() if name in names}
-    at = {each: row for row, each in enumerate(table["id"].to_pylist()) if each not in kept}
+    kept = {entity_id for entity_id, names in pending.kept_blobs.items() if name in names}
+    at = {
+        entity_id: row
+        for row, entity_id in enumerate(table["id"].to_pylist())
+        if entity_id not in kept
+    }
     held = table[name].combine_chunks()
     empty: object = {"data": b""} if pa.types.is_struct(held.type) else b""
     stand_in = pa.array([empty], held.type)
-    places = pa.array([at.get(each, len(held)) for each in ids], pa.int64())
-    found: pa.Array[Any] = pa.concat_arrays([held, stand_in]).take(places)
-    return found
+    places = pa.array([at.get(entity_id, len(held)) for entity_id in ids], pa.int64())
+    blobs: pa.Array[Any] = pa.concat_arrays([held, stand_in]).take(places)
+    return blobs

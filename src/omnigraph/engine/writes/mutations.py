@@ -90,13 +90,13 @@ class MutationRun:
         )
 
     def _prepare(self, txn: WriteTxn) -> PreparedWrite:
-        found = self.compiled.mutation(
+        compiled = self.compiled.mutation(
             txn.catalog, txn.line.schema.schema_hash, self.request.source, self.request.name
         )
-        if not isinstance(found.ir, MutationIR):
-            raise InternalError(f"`{found.query.name}` was compiled as a mutation and is none")
-        self._query_name = found.query.name
-        params = bind_params(self.request.params, found.ir.params)
+        if not isinstance(compiled.ir, MutationIR):
+            raise InternalError(f"`{compiled.query.name}` was compiled as a mutation and is none")
+        self._query_name = compiled.query.name
+        params = bind_params(self.request.params, compiled.ir.params)
         staging = MutationStaging(
             txn=txn,
             params={**params, NOW_PARAM: self.now_ms},
@@ -105,7 +105,7 @@ class MutationRun:
             budget=self.budget,
             blobs=self.blobs.again(),
         )
-        for number, op in enumerate(found.ir.ops):
+        for number, op in enumerate(compiled.ir.ops):
             staging.run(number, op)
         self._last = staging
         return staging.prepared()

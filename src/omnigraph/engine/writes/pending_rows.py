@@ -47,9 +47,9 @@ class PendingRows:
     @property
     def table(self) -> pa.Table:
         """The rows, the last of each id."""
-        rows = joined(self.item.arrow_schema, [each.table for each in self.parts])
+        rows = joined(self.item.arrow_schema, [part.table for part in self.parts])
         ids = rows["id"].to_pylist()
-        last = {each: at for at, each in enumerate(ids)}
+        last = {entity_id: at for at, entity_id in enumerate(ids)}
         return rows if len(last) == len(ids) else rows.take(sorted(last.values()))
 
     @property
@@ -68,7 +68,7 @@ class PendingRows:
         return FittedRows(
             item=self.item,
             table=self.table,
-            findings=gather(each.findings for each in self.parts),
+            findings=gather(part.findings for part in self.parts),
         )
 
     def add(self, rows: FittedRows, *, kept_blobs: Mapping[str, frozenset[str]]) -> None:
@@ -76,17 +76,19 @@ class PendingRows:
         self.parts.append(rows)
         self.most_rows += rows.table.num_rows
         self.most_bytes += rows.table.nbytes
-        for each in rows.table["id"].to_pylist():
-            if each is not None:
-                self.kept_blobs.pop(each, None)
-        self.kept_blobs.update({each: names for each, names in kept_blobs.items() if names})
+        for entity_id in rows.table["id"].to_pylist():
+            if entity_id is not None:
+                self.kept_blobs.pop(entity_id, None)
+        self.kept_blobs.update(
+            {entity_id: names for entity_id, names in kept_blobs.items() if names}
+        )
 
     def groups(self) -> Iterable[tuple[frozenset[str], pa.Table]]:
         """The rows by the blobs that they keep; those that are whole come last."""
         table = self.table
         by_blobs: dict[frozenset[str], list[str]] = {}
-        for each, names in self.kept_blobs.items():
-            by_blobs.setdefault(names, []).append(each)
+        for entity_id, names in self.kept_blobs.items():
+            by_blobs.setdefault(names, []).append(entity_id)
         for names in sorted(by_blobs, key=sorted):
             kept = pa.array(by_blobs[names], pa.string())
             chosen = table.filter(pc.is_in(table["id"], value_set=kept))
