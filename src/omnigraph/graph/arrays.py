@@ -31,10 +31,10 @@ def one_array(column: pa.ChunkedArray[Any] | pa.Array[Any]) -> Values:
     if not isinstance(column, pa.ChunkedArray):
         return column
     if column.num_chunks == 1:
-        found: Any = column.chunk(0)  # Any: the stubs take a chunk for a chunked array
+        array: Any = column.chunk(0)  # Any: the stubs take a chunk for a chunked array
     else:
-        found = pa.concat_arrays([pa.array([], column.type), *column.chunks])
-    return cast("Values", found)
+        array = pa.concat_arrays([pa.array([], column.type), *column.chunks])
+    return cast("Values", array)
 
 
 def text_array(column: pa.ChunkedArray[Any] | pa.Array[Any]) -> Ids:
@@ -69,8 +69,8 @@ def encode(values: Values) -> tuple[Values, Numbers]:
 
 def places_in(values: Values, among: Values) -> Numbers:
     """For each value its place among distinct ones, or -1."""
-    found: Any = pc.index_in(values, value_set=among)  # Any: an array of places and nulls
-    return np.asarray(pc.fill_null(found, -1).to_numpy(), np.int64)
+    places: Any = pc.index_in(values, value_set=among)  # Any: an array of places and nulls
+    return np.asarray(pc.fill_null(places, -1).to_numpy(), np.int64)
 
 
 def ascending(values: Values) -> Numbers:
@@ -153,9 +153,9 @@ def group_codes(members: Sequence[Column]) -> Positions:
 
 def among(tuples: Sequence[Column], others: Sequence[Column]) -> Mask:
     """Which tuples, that have no nulls, are among some others; those with a null are none."""
-    whole = np.flatnonzero(np.logical_and.reduce([is_given(each) for each in others]))
+    whole = np.flatnonzero(np.logical_and.reduce([is_given(other) for other in others]))
     pairs = zip(tuples, others, strict=True)
-    codes = group_codes([pa.concat_arrays([one, taken(two, whole)]) for one, two in pairs])
+    codes = group_codes([pa.concat_arrays([own, taken(other, whole)]) for own, other in pairs])
     count = len(tuples[0])
     return np.isin(codes[:count], codes[count:])
 

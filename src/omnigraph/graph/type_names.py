@@ -33,17 +33,17 @@ def find_type(catalog: Catalog, name: str) -> NodeType | EdgeType:
             f"{bare!r} is a node type and an edge type; write node:{bare} or edge:{bare}",
             type=name,
         )
-    found = nodes.get(bare) or edges.get(bare)
-    if found is None and kind == "node" and bare in catalog.edge_types:
+    item = nodes.get(bare) or edges.get(bare)
+    if item is None and kind == "node" and bare in catalog.edge_types:
         raise InvalidArgument(
             f"{bare!r} is an edge type; name it with --edge, edge= or edge:{bare}", type=name
         )
-    if found is None and kind == "edge" and bare in catalog.node_types:
+    if item is None and kind == "edge" and bare in catalog.node_types:
         raise InvalidArgument(
             f"{bare!r} is a node type; name it with --type, type= or node:{bare}", type=name
         )
-    if found is None:
+    if item is None:
         near = nearest_names(bare, [*nodes, *edges])
         hint = f"; did you mean {', '.join(near)}?" if near else ""
         raise InvalidArgument(f"there is no type {name!r}{hint}", type=name)
-    return found
+    return item

@@ -176,9 +176,9 @@ class Writer:
         refuse_mutation(validate(txn.catalog, deltas.values(), TxnLookups(txn)))
         self._blobs.probe()
         staged = [
-            each
+            write
             for ref, delta in sorted(deltas.items())
-            if (each := self._stage(txn, ref, delta)) is not None
+            if (write := self._stage(txn, ref, delta)) is not None
         ]
         return PreparedWrite(
             staged=tuple(staged),
@@ -216,11 +216,11 @@ def _delta(pending: _Pending, item: NodeType | EdgeType) -> TableDelta:
     """The change in the shape of the type as it is now, which may have moved on since."""
     parts = _in_order(pending)
     if item is not pending.item:
-        parts = [fit_rows(item, each.table) for each in parts]
+        parts = [fit_rows(item, part.table) for part in parts]
     rows = FittedRows(
         item=item,
-        table=joined(item.arrow_schema, [each.table for each in parts]),
-        findings=gather(each.findings for each in parts),
+        table=joined(item.arrow_schema, [part.table for part in parts]),
+        findings=gather(part.findings for part in parts),
     )
     return TableDelta(
         rows=rows,
@@ -241,7 +241,7 @@ def _in_order(pending: _Pending) -> list[FittedRows]:
     kept: list[FittedRows] = []
     for position, part in reversed(list(enumerate(pending.parts))):
         ids = part.table["id"].to_pylist()
-        stays = [each is None or each not in replaced for each in ids]
+        stays = [entity_id is None or entity_id not in replaced for entity_id in ids]
         kept.append(part if all(stays) else replace(part, table=part.table.filter(stays)))
         if position in pending.upserts:
             replaced.update(ids)

@@ -157,31 +157,31 @@ def allow_external_blobs(bases: Sequence[str], settings: StorageSettings) -> Ext
         InvalidArgument: a base is no address of a folder, a bucket, or a part of one; there is no
             such folder; or one base lies in another, so that nobody could say which one counts.
     """
-    if isinstance(bases, str) or not all(isinstance(each, str) for each in bases):
+    if isinstance(bases, str) or not all(isinstance(base, str) for base in bases):
         raise InvalidArgument(
             "external_blobs is a list of addresses, as in ['s3://assets/images']",
             argument="external_blobs",
         )
     objects = ExternalObjects(settings)
-    found: list[ExternalAddress] = []
+    addresses: list[ExternalAddress] = []
     taken: list[tuple[ExternalAddress, str]] = []
-    for each in bases:
+    for text in bases:
         try:
-            base = _parsed(each.removesuffix("/"))
+            base = _parsed(text.removesuffix("/"))
             # As it is given, too: below a base there may be a link to another one.
             places = {base, _real_place(base, objects)}
         except _NoAddress as error:
-            raise _no_base(each, str(error)) from error
+            raise _no_base(text, str(error)) from error
         except ObjectMissing as error:
             raise _no_base(
-                each, "there is no such folder; create it before, or correct the address"
+                text, "there is no such folder; create it before, or correct the address"
             ) from error
-        for place, (other, given) in itertools.product(places, taken):
+        for place, (other, other_text) in itertools.product(places, taken):
             if other.holds(place) or place.holds(other):
-                raise _overlap(each, given)
-        taken += [(place, each) for place in places]
-        found.append(base)
-    return ExternalBlobs(tuple(found), objects)
+                raise _overlap(text, other_text)
+        taken += [(place, text) for place in places]
+        addresses.append(base)
+    return ExternalBlobs(tuple(addresses), objects)
 
 
 def _real_place(base: ExternalAddress, objects: ExternalObjects) -> ExternalAddress:
@@ -236,7 +236,7 @@ def _parsed(text: str) -> ExternalAddress:
         raise _NoAddress("an address holds no credentials")
     if "?" in text or "#" in text:
         raise _NoAddress("an address has no query and no fragment; write %3F or %23 for the sign")
-    segments = tuple(_segment(each) for each in path.split("/")[1:])
+    segments = tuple(_segment(segment) for segment in path.split("/")[1:])
     match scheme:
         case "file":
             if host not in ("", "localhost") or not segments:

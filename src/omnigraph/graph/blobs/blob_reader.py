@@ -110,10 +110,10 @@ class BlobReader:
         return self._value
 
     def _checked_end(self, blob: Blob, start: int, end: int | None) -> int:
-        for name, given in (("start", start), ("end", end)):
-            is_left_out = given is None and name == "end"
-            if isinstance(given, bool) or not (isinstance(given, int) or is_left_out):
-                raise InvalidArgument(f"{name} is a number of bytes, not {given!r}", argument=name)
+        for name, bound in (("start", start), ("end", end)):
+            is_left_out = bound is None and name == "end"
+            if isinstance(bound, bool) or not (isinstance(bound, int) or is_left_out):
+                raise InvalidArgument(f"{name} is a number of bytes, not {bound!r}", argument=name)
         stop = blob.length if end is None else min(end, blob.length)
         # Of an empty value the whole can be read, and no part of it.
         is_past = start >= blob.length and not start == blob.length == 0
@@ -190,12 +190,12 @@ def _typed(snapshot: Snapshot, kind: str, name: str) -> NodeType | EdgeType:
 
 def _is_unicode(text: str) -> bool:
     """Whether a text can be an id at all: a lone surrogate cannot."""
-    return text.isascii() or not any("\ud800" <= each <= "\udfff" for each in text)
+    return text.isascii() or not any("\ud800" <= letter <= "\udfff" for letter in text)
 
 
 def _require_blob(item: NodeType | EdgeType, name: str) -> None:
-    found = item.properties.get(name) if isinstance(name, str) else None
-    if found is not None and found.type.scalar is Scalar.BLOB:
+    declared = item.properties.get(name) if isinstance(name, str) else None
+    if declared is not None and declared.type.scalar is Scalar.BLOB:
         return
     known = ", ".join(item.blob_properties) or "none"
     raise InvalidArgument(

@@ -143,9 +143,9 @@ class BlobBudget:
             ExternalBlobSource: a store does not answer.
         """
         asked = [uri for uri in dict.fromkeys(uris) if uri not in self._probed]
-        found = self._external.unseen(asked) if asked else {}
-        self._probed.update(uri for uri in asked if uri not in found)
-        return found
+        reasons = self._external.unseen(asked) if asked else {}
+        self._probed.update(uri for uri in asked if uri not in reasons)
+        return reasons
 
 
 def read_blobs(
@@ -194,8 +194,8 @@ def joined(schema: pa.Schema, tables: Sequence[pa.Table]) -> pa.Table:
     """Rows of one type below each other; blobs take the form of addresses where one has it."""
     parts = [schema.empty_table(), *tables]
     for name in schema.names:
-        if any(pa.types.is_struct(each.schema.field(name).type) for each in tables):
-            parts = [_with_stored_form(each, name) for each in parts]
+        if any(pa.types.is_struct(table.schema.field(name).type) for table in tables):
+            parts = [_with_stored_form(part, name) for part in parts]
     return pa.concat_tables(parts)
 
 

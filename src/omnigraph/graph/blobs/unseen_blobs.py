@@ -41,17 +41,17 @@ def with_unseen_blobs(rows: FittedRows, blobs: BlobBudget, *, limit: int) -> Fit
     ]
     if not addressed:
         return rows
-    bad = {each.subject.row for each in check_rows(rows, limit=_ALL).violations}
+    bad = {violation.subject.row for violation in check_rows(rows, limit=_ALL).violations}
     asked = {name: _addresses(rows, name, bad) for name in addressed}
     unseen = blobs.unseen(uri for uris in asked.values() for uri in uris if uri is not None)
-    found = [_findings(rows, name, uris, unseen, limit) for name, uris in asked.items()]
-    return replace(rows, findings=gather((rows.findings, *found), limit=limit))
+    findings = [_findings(rows, name, uris, unseen, limit) for name, uris in asked.items()]
+    return replace(rows, findings=gather((rows.findings, *findings), limit=limit))
 
 
 def _addresses(rows: FittedRows, name: str, bad: Container[int | None]) -> list[str | None]:
     """The addresses in a column, but for those of bad rows."""
-    given = pc.struct_field(column(rows.table, name), "uri").to_pylist()
-    return [None if at in bad else uri for at, uri in enumerate(given)]
+    addresses = pc.struct_field(column(rows.table, name), "uri").to_pylist()
+    return [None if at in bad else uri for at, uri in enumerate(addresses)]
 
 
 def _findings(

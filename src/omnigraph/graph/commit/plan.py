@@ -39,7 +39,7 @@ def plan_intent(
         if_commit=request.if_commit,
         parent_rule=request.parent_rule,
         expected_head=line.head.commit_id,
-        pins=tuple(_planned_pin(each, line) for each in moving),
+        pins=tuple(_planned_pin(staged, line) for staged in moving),
         registrations=prepared.registrations,
         tombstones=prepared.tombstones,
         read_set={
@@ -103,10 +103,10 @@ def _planned_pin(staged: StagedWrite, line: ManifestLine) -> PlannedPin:
 
 def _rows_by_table(moving: Sequence[StagedWrite]) -> dict[str, dict[str, int]]:
     return {
-        each.base.layout.table_key: {
-            "added": each.rows_added,
-            "changed": each.rows_changed,
-            "removed": each.rows_removed,
+        staged.base.layout.table_key: {
+            "added": staged.rows_added,
+            "changed": staged.rows_changed,
+            "removed": staged.rows_removed,
         }
-        for each in moving
+        for staged in moving
     }

@@ -248,7 +248,7 @@ class CommitProtocol:
             return repeated
         require_head(txn.request.if_commit, line)
         self._arbitrate(txn, prepared, line)
-        if not must_land and any(_takes_long(each, line) for each in prepared.staged):
+        if not must_land and any(_takes_long(staged, line) for staged in prepared.staged):
             raise Overtaken(line)
         moving = self._moved(txn, prepared, line)
         for staged in moving:
@@ -260,7 +260,7 @@ class CommitProtocol:
             txn.request.kind,
             txn.branch_id,
             plan_intent(txn, prepared, moving, line),
-            tuple(planned_table(each) for each in moving),
+            tuple(planned_table(staged) for staged in moving),
             lease,
             line,
             rollback_commit_id=txn.rollback_commit_id,
@@ -296,11 +296,11 @@ class CommitProtocol:
             Stale: they must be prepared again.
         """
         moving = sorted(
-            (each for each in prepared.staged if not each.is_noop),
-            key=lambda each: each.base.layout.table_id,
+            (staged for staged in prepared.staged if not staged.is_noop),
+            key=lambda staged: staged.base.layout.table_id,
         )
-        moved = tuple(self._on_pin(each, line, txn) for each in moving)
-        if any(each.is_noop for each in moved):
+        moved = tuple(self._on_pin(staged, line, txn) for staged in moving)
+        if any(staged.is_noop for staged in moved):
             # On the newer pin there is less to do: what is committed is prepared for that.
             raise Stale(_changed("graph_head", txn.line.head.commit_id, line.head.commit_id))
         return moved
@@ -356,7 +356,7 @@ class CommitProtocol:
         if head == pin.version:
             return
         traces = self._parts.tables.traces(layout, pin.branch, above=pin.version, upto=head)
-        settled = line.settled({each.operation_id for each in traces if each.operation_id})
+        settled = line.settled({trace.operation_id for trace in traces if trace.operation_id})
         unknown = foreign_versions(traces, settled)
         if unknown or head < pin.version:
             lease.check()  # Versions of whoever took over are no drift.
@@ -516,17 +516,17 @@ class CommitProtocol:
                 return done
         if request.idempotency_key is None:
             return None
-        found = line.commit_of_key(request.idempotency_key, request.branch)
-        if found is None:
+        receipt = line.commit_of_key(request.idempotency_key, request.branch)
+        if receipt is None:
             return None
-        if found.request_digest == request.request_digest:
+        if receipt.request_digest == request.request_digest:
             self._parts.publisher.renew(line)
-            return found
+            return receipt
         raise IdempotencyKeyReused(
             f"the idempotency key {request.idempotency_key!r} belongs to another request (commit"
-            f" {found.commit_id}); use a new key for a new request",
+            f" {receipt.commit_id}); use a new key for a new request",
             idempotency_key=request.idempotency_key,
-            graph_commit_id=found.commit_id,
+            graph_commit_id=receipt.commit_id,
         )
 
     def _writable(self, txn: WriteTxn, ref: TableRef) -> TableHandle:
@@ -557,9 +557,9 @@ class CommitProtocol:
         """The table on the branch's own line; a first write of the branch forks it."""
         layout = txn.tables.layouts[ref]
         pinned = txn.line.pins[ref]
-        found = own_line(txn.store, layout, pinned, txn.branch_id)
-        if found is not None:
-            return found
+        handle = own_line(txn.store, layout, pinned, txn.branch_id)
+        if handle is not None:
+            return handle
         with self._parts.leases.holding(branch_scope(txn.branch_id)) as lease:
             try:
                 self._parts.recovery.heal(txn.branch_id, lease)

@@ -177,9 +177,9 @@ class ReadSet:
         asked = self._asked[ref]
         if not asked:
             return False
-        columns = dict.fromkeys(name for each in asked for name in each.columns)
+        columns = dict.fromkeys(name for question in asked for name in question.columns)
         changed = store.changed_since(now, before, list(columns))
-        return any(each.is_met(changed) for each in asked)
+        return any(question.is_met(changed) for question in asked)
 
 
 def forms_of(changed: ChangedRows) -> Sequence[pa.Table]:
@@ -213,5 +213,5 @@ def _sharing(rows: pa.Table, others: pa.Table, names: Sequence[str]) -> pa.Table
 
 
 def _overlap(left: Keys, right: Keys) -> bool:
-    found = pc.is_in(left, value_set=right)
-    return bool(pc.any(found).as_py())
+    shared = pc.is_in(left, value_set=right)
+    return bool(pc.any(shared).as_py())

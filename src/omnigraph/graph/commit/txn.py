@@ -102,7 +102,7 @@ class PreparedWrite:
     def is_empty(self) -> bool:
         """Nothing would change: no commit is made."""
         return not (
-            any(not each.is_noop for each in self.staged)
+            any(not write.is_noop for write in self.staged)
             or self.registrations
             or self.tombstones
             or self.schema_to

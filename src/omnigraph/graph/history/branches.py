@@ -75,12 +75,12 @@ class Branches:
         """Live branches, `main` first, then by name; one deleted meanwhile is left out."""
         names = self._graph.live_branch_ids()
         rows = self._graph.lines.read(MAIN_BRANCH_ID).branches()
-        found = [self._describe_main()]
+        branches = [self._describe_main()]
         for branch_id, name in names.items():
             if branch_id != MAIN_BRANCH_ID:
                 with suppress(BranchNotFound):
-                    found.append(self._describe(rows[name], names))
-        return found
+                    branches.append(self._describe(rows[name], names))
+        return branches
 
     def get(self, name: str) -> Branch:
         """One live branch.
@@ -162,7 +162,7 @@ class Branches:
     def _holding(self, *scopes: str) -> Iterator[Sequence[Lease]]:
         """Hold leases in this order; one that is lost before the row is written ends it all."""
         with ExitStack() as stack:
-            leases = [stack.enter_context(self._graph.leases.holding(each)) for each in scopes]
+            leases = [stack.enter_context(self._graph.leases.holding(scope)) for scope in scopes]
             try:
                 yield leases
             except LeaseLost as lost:
@@ -229,8 +229,8 @@ class Branches:
         )
 
     def _require_absent(self, name: str, line: ManifestLine) -> None:
-        found = line.branches().get(name)
-        if found is not None and found.state is BranchState.LIVE:
+        row = line.branches().get(name)
+        if row is not None and row.state is BranchState.LIVE:
             raise BranchExists(
                 f"there is a branch {name!r} already; choose another name or delete it first",
                 branch=name,
@@ -239,7 +239,9 @@ class Branches:
     def _require_creatable(self, row: BranchRow, line: ManifestLine) -> None:
         self._require_absent(row.name, line)
         live = {MAIN_BRANCH_ID} | {
-            each.branch_id for each in line.branches().values() if each.state is BranchState.LIVE
+            branch.branch_id
+            for branch in line.branches().values()
+            if branch.state is BranchState.LIVE
         }
         if row.parent_branch_id not in live:
             raise BranchNotFound(
@@ -266,13 +268,13 @@ class Branches:
 
     def _require_deletable(self, row: BranchRow, line: ManifestLine) -> None:
         rows = line.branches()
-        found = rows.get(row.name)
-        if found is None or found != row:
+        current = rows.get(row.name)
+        if current is None or current != row:
             raise _gone(row.name)
         children = sorted(
-            each.name
-            for each in rows.values()
-            if each.parent_branch_id == row.branch_id and each.state is BranchState.LIVE
+            branch.name
+            for branch in rows.values()
+            if branch.parent_branch_id == row.branch_id and branch.state is BranchState.LIVE
         )
         if children:
             raise BranchHasDescendants(
@@ -320,7 +322,7 @@ class Branches:
         owned: tuple[str, ...] = ()
         if not self._is_untouched(row):
             head = self._graph.lines.read(row.branch_id).head.commit_id
-            owned = tuple(sorted(each.table_key for each in self._owned_tables(row.branch_id)))
+            owned = tuple(sorted(table.table_key for table in self._owned_tables(row.branch_id)))
         return Branch(
             name=row.name,
             branch_id=row.branch_id,

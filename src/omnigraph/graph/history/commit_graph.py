@@ -66,8 +66,8 @@ def commit_of(row: CommitRow, *, recovered: bool = False) -> Commit:
 
 def commit_on(line: ManifestLine, row: CommitRow) -> Commit:
     """A commit of a line as callers see it, with what a recovery did for it."""
-    found = line.recovery(row.operation_id)
-    recovered = found is not None and found.recovery_kind == Outcome.ROLLED_FORWARD
+    recovery = line.recovery(row.operation_id)
+    recovered = recovery is not None and recovery.recovery_kind == Outcome.ROLLED_FORWARD
     return commit_of(row, recovered=recovered)
 
 
@@ -111,7 +111,7 @@ class CommitPage:
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON form."""
-        body: dict[str, Any] = {"commits": [each.to_dict() for each in self.commits]}
+        body: dict[str, Any] = {"commits": [commit.to_dict() for commit in self.commits]}
         return body | ({"next_cursor": self.next_cursor} if self.next_cursor else {})
 
 
@@ -169,24 +169,24 @@ class CommitGraph:
             )
         head, after = self._cursor(cursor)
         walk = self.walk(head)
-        if after is not None and not any(each.graph_commit_id == after for each in walk):
+        if after is not None and not any(commit.graph_commit_id == after for commit in walk):
             raise _bad_cursor(cursor)
-        found: list[Commit] = []
-        for each in walk:
-            if not wanted.accepts(each):
+        commits: list[Commit] = []
+        for commit in walk:
+            if not wanted.accepts(commit):
                 continue
-            if len(found) == limit:
+            if len(commits) == limit:
                 return CommitPage(
-                    commits=tuple(found), next_cursor=f"{head}.{found[-1].graph_commit_id}"
+                    commits=tuple(commits), next_cursor=f"{head}.{commits[-1].graph_commit_id}"
                 )
-            found.append(each)
-        return CommitPage(commits=tuple(found))
+            commits.append(commit)
+        return CommitPage(commits=tuple(commits))
 
     def _cursor(self, cursor: str | None) -> tuple[str, str | None]:
         if cursor is None:
             return self._line.head.commit_id, None
         head, dot, after = cursor.partition(".")
-        if not dot or not all(self._line.commit(each) for each in (head, after)):
+        if not dot or not all(self._line.commit(commit_id) for commit_id in (head, after)):
             raise _bad_cursor(cursor)
         return head, after
 
@@ -217,19 +217,19 @@ class _Reachable:
                     heapq.heappush(ready, _Descending(parent))
 
     def _reachable(self, head: str) -> set[str]:
-        found: set[str] = set()
+        reachable: set[str] = set()
         waiting = [head]
         while waiting:
             commit_id = waiting.pop()
-            if commit_id not in found:
-                found.add(commit_id)
+            if commit_id not in reachable:
+                reachable.add(commit_id)
                 waiting.extend(self._parents(commit_id))
-        return found
+        return reachable
 
     def _parents(self, commit_id: str) -> list[str]:
         """Parents that the line still knows: a merge copies a bounded number of commits."""
         row = self._rows[commit_id]
-        return [each for each in (row.parent, row.merged_parent) if each in self._rows]
+        return [parent for parent in (row.parent, row.merged_parent) if parent in self._rows]
 
 
 class _Descending:

@@ -28,7 +28,7 @@ class RecoveryRecord:
     def to_dict(self) -> dict[str, Any]:
         """The JSON form."""
         body = {name: getattr(self, name) for name in self.__slots__}
-        return body | {"tables": [dict(each) for each in self.tables]}
+        return body | {"tables": [dict(table) for table in self.tables]}
 
 
 def list_recoveries(
@@ -58,6 +58,6 @@ def _record(row: RecoveryRow) -> RecoveryRecord:
         recovery_for_actor=row.recovery_for_actor,
         recovered_by=dict(row.recovered_by),
         recovered_at=row.recovered_at,
-        tables=tuple(dict(each) for each in row.tables),
+        tables=tuple(dict(table) for table in row.tables),
         graph_commit_id=row.graph_commit_id,
     )

@@ -95,7 +95,7 @@ class Snapshot:
     def tables(self) -> tuple[SnapshotTable, ...]:
         """The tables, nodes before edges, by type name of that moment."""
         types = self._graph.schemas.tables(self._commit.schema_hash)
-        found = [
+        tables = [
             SnapshotTable(
                 table_key=types.layouts[ref].table_key,
                 dataset_path=pin.location,
@@ -105,7 +105,7 @@ class Snapshot:
             )
             for ref, pin in self._pins.items()
         ]
-        return tuple(sorted(found, key=_nodes_first))
+        return tuple(sorted(tables, key=_nodes_first))
 
     def scan(
         self,
@@ -134,18 +134,18 @@ class Snapshot:
         if limit is not None and limit < 0:
             raise InvalidArgument(f"limit must not be negative, it is {limit}", argument="limit")
         with self._reclaimed(item):
-            found = self._graph.tables.scan(
+            reader = self._graph.tables.scan(
                 self.handle(item), columns=columns, predicate=predicate, limit=limit
             )
-        return pa.RecordBatchReader.from_batches(found.schema, self._pulled(item, found))
+        return pa.RecordBatchReader.from_batches(reader.schema, self._pulled(item, reader))
 
     def entity(self, type: str, id: str) -> dict[str, Any] | None:
         """One entity as a dict of its columns, or `None`; opens its table only."""
         item = self.type(type)
         wanted = _id_array(id)
         with self._reclaimed(item):
-            found = self._graph.tables.take_ids(self.handle(item), wanted).to_pylist()
-        return found[0] if found else None
+            rows = self._graph.tables.take_ids(self.handle(item), wanted).to_pylist()
+        return rows[0] if rows else None
 
     def count(self, type: str) -> int:
         """How many entities of a type there are; reads no table."""
@@ -196,7 +196,7 @@ class Snapshot:
 
     def _require_columns(self, item: NodeType | EdgeType, columns: Sequence[str] | None) -> None:
         known = item.arrow_schema.names
-        unknown = [each for each in columns or () if each not in known]
+        unknown = [column for column in columns or () if column not in known]
         if unknown:
             raise InvalidArgument(
                 f"{item.name} has no column {unknown[0]!r}; it has {', '.join(known)}",
@@ -256,20 +256,20 @@ def find_commit(graph: GraphCoordinator, commit_id: str) -> Commit:
 def _locate(
     graph: GraphCoordinator, commit_id: str, first: ManifestLine
 ) -> tuple[ManifestLine, CommitRow]:
-    found = first.commit(commit_id)
-    if found is not None and found.copied_from is None:
-        return first, found
+    commit = first.commit(commit_id)
+    if commit is not None and commit.copied_from is None:
+        return first, commit
     for line in graph.live_lines():
         elsewhere = line.commit(commit_id)
         if elsewhere is not None and elsewhere.copied_from is None:
             return line, elsewhere
-        found = found or elsewhere
-    if found is None:
+        commit = commit or elsewhere
+    if commit is None:
         raise CommitNotFound(
             f"there is no commit {commit_id!r} on a live branch; list commits to find one",
             graph_commit_id=commit_id,
         )
-    return first, found
+    return first, commit
 
 
 def _of_commit(graph: GraphCoordinator, line: ManifestLine, commit_id: str) -> Snapshot:
@@ -284,15 +284,15 @@ def _of_commit(graph: GraphCoordinator, line: ManifestLine, commit_id: str) -> S
 
 
 def _at_number(line: ManifestLine, seq: int, branch: str) -> CommitRow:
-    found = line.commit_at(seq)
-    if found is None:
+    commit = line.commit_at(seq)
+    if commit is None:
         raise CommitNotFound(
             f"the branch {branch!r} has no commit with number {seq}; it goes from 0 to"
             f" {line.head.seq}",
             branch=branch,
             seq=seq,
         )
-    return found
+    return commit
 
 
 def _resolved(graph: GraphCoordinator, text: str) -> Snapshot:

@@ -60,21 +60,21 @@ def system_table(graph: GraphCoordinator, name: str) -> pa.Table:
 
 
 def _commits(graph: GraphCoordinator) -> pa.Table:
-    found: dict[str, dict[str, Any]] = {}
+    commits: dict[str, dict[str, Any]] = {}
     for line in graph.live_lines():
         for row in line.commits():
-            if row.commit_id not in found:
+            if row.commit_id not in commits:
                 commit = commit_of(row).to_dict()
-                found[row.commit_id] = commit | {"stats": _text(commit["stats"])}
-    ordered = [found[key] for key in sorted(found, reverse=True)]
+                commits[row.commit_id] = commit | {"stats": _text(commit["stats"])}
+    ordered = [commits[key] for key in sorted(commits, reverse=True)]
     return pa.Table.from_pylist(ordered, schema=pa.schema(_COMMITS))
 
 
 def _recoveries(graph: GraphCoordinator) -> pa.Table:
-    found: dict[str, dict[str, Any]] = {}
+    recoveries: dict[str, dict[str, Any]] = {}
     for line in graph.live_lines():
         for row in line.recoveries():
-            found.setdefault(
+            recoveries.setdefault(
                 row.operation_id,
                 {
                     "operation_id": row.operation_id,
@@ -83,11 +83,11 @@ def _recoveries(graph: GraphCoordinator) -> pa.Table:
                     "recovery_for_actor": row.recovery_for_actor,
                     "recovered_by": _text(dict(row.recovered_by)),
                     "recovered_at": row.recovered_at,
-                    "tables": _text([dict(each) for each in row.tables]),
+                    "tables": _text([dict(table) for table in row.tables]),
                     "graph_commit_id": row.graph_commit_id,
                 },
             )
-    ordered = [found[key] for key in sorted(found, reverse=True)]
+    ordered = [recoveries[key] for key in sorted(recoveries, reverse=True)]
     return pa.Table.from_pylist(ordered, schema=pa.schema(_RECOVERIES))
 
 

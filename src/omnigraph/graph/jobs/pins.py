@@ -120,13 +120,13 @@ class JobPin:
     def hold(self, tables: Iterable[TableHandle]) -> None:
         """Pin these versions, and those of earlier calls, until the pin is released."""
         with self._lock:
-            for each in tables:
-                where = f"{each.pin.location}@{each.pin.branch or ''}:{each.pin.version}"
+            for table in tables:
+                where = f"{table.pin.location}@{table.pin.branch or ''}:{table.pin.version}"
                 self._pins[where] = {
-                    "table": each.layout.table_key,
-                    "location": each.pin.location,
-                    "branch": each.pin.branch,
-                    "version": each.pin.version,
+                    "table": table.layout.table_key,
+                    "location": table.pin.location,
+                    "branch": table.pin.branch,
+                    "version": table.pin.version,
                 }
             # The first one takes the place of a dead job's that this one goes on with.
             if not self._beat or not self._is_taken_over():

@@ -71,10 +71,10 @@ class TableReport:
         Raises:
             InternalError: one is not.
         """
-        found = self.added + self.changed + self.unchanged + self.rejected + self.superseded
-        if found != self.read:
+        accounted = self.added + self.changed + self.unchanged + self.rejected + self.superseded
+        if accounted != self.read:
             raise InternalError(
-                f"{self.table}: {self.read:,} rows were read and {found:,} are accounted for;"
+                f"{self.table}: {self.read:,} rows were read and {accounted:,} are accounted for;"
                 " nothing was committed: please report it with the log"
             )
 
@@ -137,9 +137,9 @@ class JobReport:
         out: dict[str, Any] = {name: getattr(self, name) for name in self.__slots__}
         return out | {
             "commit": None if self.commit is None else self.commit.to_dict(),
-            "tables": [each.to_dict() for each in self.tables],
+            "tables": [table.to_dict() for table in self.tables],
             "violations": dict(self.violations),
             "cursors": dict(self.cursors),
-            "stages": [each.to_dict() for each in self.stages],
+            "stages": [stage.to_dict() for stage in self.stages],
             "warnings": list(self.warnings),
         }

@@ -272,8 +272,8 @@ class GraphCoordinator:
     def live_branch_ids(self) -> dict[BranchId, BranchName]:
         """Every live line by id, with its name, `main` first."""
         rows = self.lines.read(MAIN_BRANCH_ID).branches().values()
-        live = sorted(each.name for each in rows if each.state is BranchState.LIVE)
-        named = {each.name: each.branch_id for each in rows}
+        live = sorted(row.name for row in rows if row.state is BranchState.LIVE)
+        named = {row.name: row.branch_id for row in rows}
         return {MAIN_BRANCH_ID: MAIN_BRANCH} | {named[name]: name for name in live}
 
     def live_lines(self) -> Iterator[ManifestLine]:
@@ -291,9 +291,9 @@ class GraphCoordinator:
         Raises:
             BranchNotFound: it is gone.
         """
-        found = self.live_branch_ids().get(branch_id)
-        if found is None:
+        name = self.live_branch_ids().get(branch_id)
+        if name is None:
             raise BranchNotFound(
                 f"the branch {branch_id} is gone; list the branches that exist", branch=branch_id
             )
-        return found
+        return name

@@ -224,10 +224,10 @@ def _made_table(storage: GraphStorage, ref: TableRef, layout: TableLayout) -> li
 def _require_empty(storage: GraphStorage) -> None:
     if storage.manifest.exists():
         raise _exists(storage)
-    found = [each.path for each in storage.objects.list("", limit=100)]
+    paths = [info.path for info in storage.objects.list("", limit=100)]
     others = sorted(
         path
-        for path in found
+        for path in paths
         if path != CLAIM_PATH and not path.startswith((_PROBE_PREFIX, _CLEARING, _FENCES))
     )
     if others:
@@ -282,10 +282,10 @@ def _fence(storage: GraphStorage) -> None:
     try:
         storage.manifest.fence(base)
     except (StorageUnavailable, StorageSignal):
-        found = storage.manifest.base()
-        if found is None:
+        current = storage.manifest.base()
+        if current is None:
             raise _exists(storage) from None
-        if found == base:
+        if current == base:
             raise
         # An answer was lost, or another fence does the same.
 
@@ -303,9 +303,9 @@ def _take_back(objects: StorageAdapter, claim_id: str) -> None:
 
 def _left_by_init(objects: StorageAdapter) -> list[str]:
     """Everything but fences, and the claim, which goes last: it tells what this root is."""
-    found = (each.path for each in reversed(objects.list("")))
+    paths = (info.path for info in reversed(objects.list("")))
     kept = (_CLEARING, _FENCES)
-    return [path for path in found if path != CLAIM_PATH and not path.startswith(kept)]
+    return [path for path in paths if path != CLAIM_PATH and not path.startswith(kept)]
 
 
 def _exists(storage: GraphStorage) -> GraphExists:

@@ -103,15 +103,15 @@ def require_claim(objects: StorageAdapter, claim_id: str) -> None:
     Raises:
         InitInProgress: the claim is gone, or another's.
     """
-    found = find_claim(objects)
-    if found is None or found.claim_id != claim_id:
-        raise in_progress(found)
+    claim = find_claim(objects)
+    if claim is None or claim.claim_id != claim_id:
+        raise in_progress(claim)
 
 
 def release_claim(objects: StorageAdapter, claim_id: str) -> None:
     """Remove the claim, if it is still this one."""
-    found = find_claim(objects)
-    if found is not None and found.claim_id == claim_id:
+    claim = find_claim(objects)
+    if claim is not None and claim.claim_id == claim_id:
         objects.delete(CLAIM_PATH)
 
 

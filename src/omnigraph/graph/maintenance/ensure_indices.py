@@ -174,7 +174,7 @@ class _Building:
         layout, pinned = txn.tables.layouts[ref], txn.line.pins[ref]
         handle = txn.readable(ref)
         specs = wanted_indexes(txn.tables.types[ref])
-        covered = {each.name: each.rows_covered for each in txn.store.index_coverage(handle)}
+        covered = {index.name: index.rows_covered for index in txn.store.index_coverage(handle)}
         return _Plan(
             layout=layout,
             pinned=pinned,
@@ -230,7 +230,7 @@ class _Building:
         quickly and was overtaken often.
         """
         staged = self._built[ref]
-        links = tuple(self._stamped(each, txn.stamp) for each in staged.links)
+        links = tuple(self._stamped(link, txn.stamp) for link in staged.links)
 
         def rebase(newer: TableHandle) -> StagedWrite:
             moved = txn.store.stage_index(newer, self._plans[ref].buildable, txn.stamp)
@@ -337,5 +337,5 @@ def _moved_on(member: str, actual: object) -> ReadSetChanged:
     )
 
 
-def _silent(told: StageProgress) -> None:
+def _silent(progress: StageProgress) -> None:
     """Nobody wants to know."""

@@ -99,9 +99,9 @@ class TableIndexStats:
             "committed": self.committed,
             "skipped": None if self.skipped is None else self.skipped.value,
             "published_dataset_version": self.published_dataset_version,
-            "built": [each.to_dict() for each in self.built],
-            "coverage": [each.to_dict() for each in self.coverage],
-            "pending_indexes": [each.to_dict() for each in self.pending_indexes],
+            "built": [index.to_dict() for index in self.built],
+            "coverage": [index.to_dict() for index in self.coverage],
+            "pending_indexes": [index.to_dict() for index in self.pending_indexes],
         }
 
 
@@ -121,7 +121,7 @@ class IndexReport:
     @property
     def pending_indexes(self) -> tuple[PendingIndex, ...]:
         """Those of all tables."""
-        return tuple(each for table in self.tables for each in table.pending_indexes)
+        return tuple(index for table in self.tables for index in table.pending_indexes)
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON form."""
@@ -129,5 +129,5 @@ class IndexReport:
             "branch": self.branch,
             "engine": self.engine,
             "commit": None if self.commit is None else self.commit.to_dict(),
-            "tables": [each.to_dict() for each in self.tables],
+            "tables": [table.to_dict() for table in self.tables],
         }

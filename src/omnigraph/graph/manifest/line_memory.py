@@ -58,10 +58,10 @@ class LineMemory:
     def commits_with(self, text: str, upto: int) -> list[RawRow]:
         """The commits that arrived with this version or an earlier one and mention a text."""
         with self._lock:
-            found = list(self._rows.values())
+            rows = list(self._rows.values())
         return [
             row
-            for version, row in found
+            for version, row in rows
             if version <= upto
             and row["object_type"] == RowKind.GRAPH_COMMIT
             and text in (row["metadata"] or "")
@@ -90,7 +90,7 @@ class LineMemory:
         """
         with self._lock:
             if len(self._keys) > MOST_KEYS:
-                self._keys = {each: seq for each, seq in self._keys.items() if seq > after}
+                self._keys = {key: seq for key, seq in self._keys.items() if seq > after}
             seq = self._keys.get((key, branch), after)
         return seq if after < seq <= upto else None
 

@@ -105,9 +105,9 @@ def first_tip(rows: Iterable[RawRow], places: Mapping[str, int]) -> LineTip:
     Raises:
         ManifestCorrupt: a row is missing, there twice, or cannot be read.
     """
-    given = list(rows)
+    listed = list(rows)
     seen: set[str] = set()
-    for row in given:
+    for row in listed:
         if row["object_id"] in seen:
             raise ManifestCorrupt(
                 f"the manifest has 2 rows {row['object_id']!r}; restore __manifest from a copy",
@@ -115,7 +115,7 @@ def first_tip(rows: Iterable[RawRow], places: Mapping[str, int]) -> LineTip:
             )
         seen.add(row["object_id"])
     parts = _Parts(None)
-    for row in given:
+    for row in listed:
         parts.take(row, places)
     return parts.tip()
 

@@ -108,7 +108,7 @@ class ManifestCoordinator:
                 self._lines.pop(line.branch_id, None)
                 self._lines[line.branch_id] = line
             while len(self._lines) > MOST_LINES_KEPT:
-                oldest = next(each for each in self._lines if each != MAIN_BRANCH_ID)
+                oldest = next(branch_id for branch_id in self._lines if branch_id != MAIN_BRANCH_ID)
                 del self._lines[oldest]
 
     def forget(self, branch_id: BranchId) -> None:
@@ -136,14 +136,14 @@ class ManifestCoordinator:
             BranchNotFound: there is none.
         """
         rows = self.read(MAIN_BRANCH_ID).branches()
-        found = rows.get(name)
-        if found is None or found.state is not BranchState.LIVE:
-            live = [each.name for each in rows.values() if each.state is BranchState.LIVE]
+        row = rows.get(name)
+        if row is None or row.state is not BranchState.LIVE:
+            live = [row.name for row in rows.values() if row.state is BranchState.LIVE]
             raise BranchNotFound(
                 f"there is no branch {name!r}; live branches: {', '.join(['main', *sorted(live)])}",
                 branch=name,
             )
-        return found
+        return row
 
 
 def _no_line(branch_id: BranchId) -> GraphNotFound | BranchNotFound:

@@ -152,14 +152,14 @@ class ManifestLine:
     def commits_between(self, after: int, upto: int) -> list[CommitRow]:
         """The commits of this line with these numbers, the newest first."""
         rows = self._read(_commits_between(after, upto)).to_pylist()
-        return sorted(map(decode_commit, rows), key=lambda each: each.seq, reverse=True)
+        return sorted(map(decode_commit, rows), key=lambda commit: commit.seq, reverse=True)
 
     def commits_with(self, text: str) -> list[CommitRow]:
         """The commits in whose stored facts a text occurs, copied ones too, the newest first."""
         rows = self._read(_of(RowKind.GRAPH_COMMIT), columns=("object_id", "seq", "metadata"))
         rows = rows.filter(pc.match_substring(rows["metadata"], text))
-        found = map(decode_commit, rows.to_pylist())
-        return sorted(found, key=lambda each: each.seq, reverse=True)
+        commits = map(decode_commit, rows.to_pylist())
+        return sorted(commits, key=lambda commit: commit.seq, reverse=True)
 
     def commit_of_key(self, idempotency_key: str, branch: str) -> CommitRow | None:
         """The newest of the last 10,000 commits that was sent to the branch with this key.
@@ -186,7 +186,7 @@ class ManifestLine:
             rows = [decode_commit(raw) for raw in arrived]
         else:
             rows = self.commits_with(job)
-        return next((each for each in rows if job_of(each.stats) == job), None)
+        return next((row for row in rows if job_of(row.stats) == job), None)
 
     def branches(self) -> dict[str, BranchRow]:
         """Branch rows by name, deleted ones too; only the main line's count."""
@@ -208,12 +208,12 @@ class ManifestLine:
             return set()
         names = pa.array(sorted(map(recovery_object_id, wanted)), pa.string())
         rows = self._read(In("object_id", names)).to_pylist()
-        done = {each.operation_id for each in map(decode_recovery, rows)}
+        done = {recovery.operation_id for recovery in map(decode_recovery, rows)}
         upto = self.head.seq
         while upto >= 0 and not wanted <= done:
             # The newest first: what is asked for has hardly ever been settled long ago.
-            found = self.commits_between(upto - COMMITS_PER_READ, upto)
-            done |= {each.operation_id for each in found} & wanted
+            commits = self.commits_between(upto - COMMITS_PER_READ, upto)
+            done |= {commit.operation_id for commit in commits} & wanted
             upto -= COMMITS_PER_READ
         return wanted & done
 
@@ -266,13 +266,13 @@ class ManifestLine:
             ManifestCorrupt: there are two.
         """
         wanted = Compare("object_id", CompareOp.EQ, pa.scalar(object_id, pa.string()))
-        found = self._read(wanted).to_pylist()
-        if len(found) > 1:
+        rows = self._read(wanted).to_pylist()
+        if len(rows) > 1:
             raise ManifestCorrupt(
-                f"the manifest has {len(found)} rows {object_id!r}; restore __manifest from a copy",
+                f"the manifest has {len(rows)} rows {object_id!r}; restore __manifest from a copy",
                 object_id=object_id,
             )
-        return found[0] if found else None
+        return rows[0] if rows else None
 
     def _read(
         self,

@@ -37,7 +37,7 @@ MIGRATIONS: Final[tuple[Migration, ...]] = ()
 
 def oldest_migratable(migrations: tuple[Migration, ...], target: int) -> int:
     """The oldest format from which an unbroken chain of steps leads to the target."""
-    known = {each.from_version for each in migrations}
+    known = {migration.from_version for migration in migrations}
     oldest = target
     while oldest - 1 in known:
         oldest -= 1
@@ -51,7 +51,7 @@ def migrate_on_open(
     target: int = INTERNAL_MANIFEST_SCHEMA_VERSION,
 ) -> None:
     """Bring a graph to the target format, one step after the other."""
-    by_version = {each.from_version: each for each in migrations}
+    by_version = {migration.from_version: migration for migration in migrations}
     while True:
         handle = storage.manifest.open_line(MAIN_BRANCH_ID)
         version = decode_stamp(storage.manifest.stamp(handle)).version

@@ -243,8 +243,8 @@ def _require_pins(intent: Intent, line: ManifestLine) -> None:
         if planned.expected_version is None:
             continue
         pin = line.pins.get(planned.ref)
-        found = None if pin is None else (pin.branch, pin.version)
-        if found != (planned.expected_branch, planned.expected_version):
+        current = None if pin is None else (pin.branch, pin.version)
+        if current != (planned.expected_branch, planned.expected_version):
             raise ExpectedVersionMismatch(
                 f"{planned.table_key} is at version {pin.version if pin else 'none'}, and this"
                 f" write was prepared on {planned.expected_version}; prepare it again",
@@ -262,9 +262,9 @@ def _rows_of(intent: Intent, line: ManifestLine) -> tuple[CommitRow, tuple[Row, 
         commit,
         HeadRow(commit_id=CommitId(intent.commit_id), seq=seq, branch_id=line.branch_id),
     ]
-    rows += [each.registration() for each in intent.registrations]
-    rows += [each.row(seq) for each in intent.pins]
-    rows += [each.tombstone(seq) for each in intent.tombstones]
+    rows += [registration.registration() for registration in intent.registrations]
+    rows += [pin.row(seq) for pin in intent.pins]
+    rows += [tombstone.tombstone(seq) for tombstone in intent.tombstones]
     if intent.schema_to is not None:
         rows.append(intent.schema_to.row())
     return commit, tuple(rows)

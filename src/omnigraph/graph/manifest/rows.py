@@ -297,7 +297,7 @@ class RecoveryRow:
                     "recovery_for_actor": self.recovery_for_actor,
                     "recovered_by": dict(self.recovered_by),
                     "recovered_at": self.recovered_at,
-                    "tables": [dict(each) for each in self.tables],
+                    "tables": [dict(table) for table in self.tables],
                     "graph_commit_id": self.graph_commit_id,
                 }
             ),
@@ -314,7 +314,7 @@ def recovery_object_id(operation_id: str) -> str:
 
 def encode_rows(rows: Iterable[Row]) -> pa.Table:
     """Rows in the form that the manifest stores."""
-    return pa.Table.from_pylist([each.encode() for each in rows], schema=MANIFEST_SCHEMA)
+    return pa.Table.from_pylist([row.encode() for row in rows], schema=MANIFEST_SCHEMA)
 
 
 # Any: a row as `to_pylist` gives it; the decoders below are where its shape is checked.

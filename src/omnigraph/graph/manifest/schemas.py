@@ -30,21 +30,21 @@ class Schemas:
         Raises:
             ManifestCorrupt: it is missing or not what its name says.
         """
-        found = self._loaded.get(schema_hash)
-        if found is None:
-            found = self._read(schema_hash)
+        schema = self._loaded.get(schema_hash)
+        if schema is None:
+            schema = self._read(schema_hash)
             with self._lock:
-                self._loaded[schema_hash] = found
-        return found
+                self._loaded[schema_hash] = schema
+        return schema
 
     def tables(self, schema_hash: str) -> CatalogTables:
         """The tables of an accepted schema, with their layouts."""
-        found = self._tables.get(schema_hash)
-        if found is None:
-            found = CatalogTables(self.load(schema_hash).catalog)
+        tables = self._tables.get(schema_hash)
+        if tables is None:
+            tables = CatalogTables(self.load(schema_hash).catalog)
             with self._lock:
-                self._tables[schema_hash] = found
-        return found
+                self._tables[schema_hash] = tables
+        return tables
 
     def source(self, schema_hash: str) -> str:
         """The source text as it was accepted."""

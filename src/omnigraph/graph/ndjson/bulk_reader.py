@@ -69,14 +69,14 @@ class PlainRecords:
         """Of all records and their data."""
         columns = self.rows.columns.values()
         full = self.rows.count * (_OWN_MEMBERS + len(columns))
-        return full - sum(each.absent_count for each in columns)
+        return full - sum(column.absent_count for column in columns)
 
     def members_by_row(self) -> Positions:
         """The same for each record."""
         columns = self.rows.columns.values()
         counts = np.full(self.rows.count, _OWN_MEMBERS + len(columns))
-        for each in columns:
-            counts -= each.absent()
+        for column in columns:
+            counts -= column.absent()
         return counts
 
 
@@ -102,10 +102,10 @@ class PlainLines:
         if sizes.max() > _LONGEST or sizes.min() < _SHORTEST or not _stand_apart(octets, starts):
             return None
         # The third octet tells `{"edge"` from all else.
-        found = self._records(text, octets[starts + 2] == _LETTER_E)
-        if found is None or not _has_each_member_once(text, octets, starts, found):
+        records = self._records(text, octets[starts + 2] == _LETTER_E)
+        if records is None or not _has_each_member_once(text, octets, starts, records):
             return None
-        return PlainText(lines=len(starts), records=found)
+        return PlainText(lines=len(starts), records=records)
 
     def _records(self, text: bytes, may_be_edge: Mask) -> list[PlainRecords] | None:
         at = np.arange(len(may_be_edge))
@@ -140,22 +140,22 @@ def _stand_apart(octets: Octets, starts: Positions) -> bool:
 
 
 def _has_each_member_once(
-    text: bytes, octets: Octets, starts: Positions, found: Sequence[PlainRecords]
+    text: bytes, octets: Octets, starts: Positions, records: Sequence[PlainRecords]
 ) -> bool:
     """Whether no member stands twice; `found` are the records of all lines."""
-    kept = sum(each.members for each in found)
+    kept = sum(part.members for part in records)
     if np.count_nonzero(octets == _COLON) == kept:
         return True
     is_name = _may_end_name(octets)
     if np.count_nonzero(is_name) == kept:
         return True
     kept_in = np.zeros(len(starts), np.int64)
-    for each in found:
-        kept_in[each.at] = each.members_by_row()
+    for part in records:
+        kept_in[part.at] = part.members_by_row()
     doubtful = np.flatnonzero(np.add.reduceat(is_name, starts, dtype=np.int64) != kept_in)
     ends = np.append(starts[1:], len(text) + 1) - 1
     try:
-        return all(repeated_member(text[starts[each] : ends[each]]) is None for each in doubtful)
+        return all(repeated_member(text[starts[line] : ends[line]]) is None for line in doubtful)
     except RecursionError:
         return False
 
@@ -188,14 +188,14 @@ class _Records:
             return None
         if len(records) != len(at):
             return None
-        found: list[PlainRecords] = []
+        records_by_type: list[PlainRecords] = []
         for kind, chosen, places in _by_kind(records, at):
             shape = self._shapes.get(kind)
             if shape is None:
                 return None
             rows = JsonRows(count=len(chosen), columns=shape.columns(chosen))
-            found.append(PlainRecords(item=shape.item, at=places, rows=rows))
-        return found
+            records_by_type.append(PlainRecords(item=shape.item, at=places, rows=rows))
+        return records_by_type
 
 
 def _by_kind(
@@ -223,11 +223,11 @@ class _Shape:
 
     def columns(self, records: Sequence[Any]) -> dict[str, JsonValues]:
         data = list(map(_DATA, records))
-        found: dict[str, JsonValues] = {}
+        columns: dict[str, JsonValues] = {}
         for owners, reads in ((records, self.in_record), (data, self.in_data)):
-            for each in reads:
-                found[each.column] = each.make(list(map(each.value, owners)))
-        return found
+            for read in reads:
+                columns[read.column] = read.make(list(map(read.value, owners)))
+        return columns
 
 
 @dataclass(frozen=True, slots=True)

@@ -69,10 +69,10 @@ def select_types(snapshot: Snapshot, names: Sequence[str] | None) -> list[NodeTy
     chosen: dict[str, NodeType | EdgeType] = {}
     for name in names:
         is_both = isinstance(name, str) and name in nodes and name in edges
-        found: tuple[NodeType | EdgeType, ...] = (
+        items: tuple[NodeType | EdgeType, ...] = (
             (nodes[name], edges[name]) if is_both else (snapshot.type(name),)
         )
-        chosen |= {key_of(item): item for item in found}
+        chosen |= {key_of(item): item for item in items}
     return [
         *_by_name(item for item in chosen.values() if isinstance(item, NodeType)),
         *_by_name(item for item in chosen.values() if not isinstance(item, NodeType)),
@@ -98,15 +98,15 @@ def _rows_by_id(
     store: TableStorage, handle: TableHandle, columns: Sequence[str]
 ) -> Iterator[pa.Table]:
     """The rows with their row ids, in the order of their ids, in portions."""
-    found = store.scan(handle, columns=["id"], with_row_ids=True).read_all()
-    if _is_ascending(found["id"]):
-        del found
+    keys = store.scan(handle, columns=["id"], with_row_ids=True).read_all()
+    if _is_ascending(keys["id"]):
+        del keys
         reader = store.scan(handle, columns=columns, with_row_ids=True, batch_bytes=_PORTION_BYTES)
         for batch in reader:
             yield pa.Table.from_batches([batch])
         return
-    row_ids = found[ROW_ID].take(pc.sort_indices(found["id"])).combine_chunks()
-    del found
+    row_ids = keys[ROW_ID].take(pc.sort_indices(keys["id"])).combine_chunks()
+    del keys
     start, count = 0, _FIRST_TAKE
     while start < len(row_ids):
         wanted = row_ids.slice(start, count)

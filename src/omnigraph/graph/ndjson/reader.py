@@ -87,8 +87,8 @@ class LineColumnReader:
         first = self._lines + 1
         self._lines += read.lines
         return [
-            TypeColumns(item=each.item, rows=each.rows, lines=each.at + first)
-            for each in sorted(read.records, key=lambda each: _place(each.item))
+            TypeColumns(item=records.item, rows=records.rows, lines=records.at + first)
+            for records in sorted(read.records, key=lambda records: _place(records.item))
         ]
 
     def _strict_records(self, piece: bytes) -> list[TypeColumns]:
@@ -97,9 +97,11 @@ class LineColumnReader:
         self._lines += len(lines)
         return [
             TypeColumns(
-                item=each.item, rows=JsonRows.of(each.rows), lines=np.array(each.lines, np.int64)
+                item=records.item,
+                rows=JsonRows.of(records.rows),
+                lines=np.array(records.lines, np.int64),
             )
-            for each in self._strict.take()
+            for records in self._strict.take()
         ]
 
 

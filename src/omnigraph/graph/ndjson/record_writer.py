@@ -63,12 +63,12 @@ class RecordWriter:
         if self.item.blob_properties:
             yield from self._with_blobs(rows, heads, data)
         else:
-            records = [{**head, "data": each} for head, each in zip(heads, data, strict=True)]
+            records = [{**head, "data": members} for head, members in zip(heads, data, strict=True)]
             yield _ENCODER.encode_lines(records)
 
     def _values(self, rows: pa.Table, name: str) -> list[JsonValue]:
-        found = self.item.properties.get(name)
-        return json_values(rows[name], STRING if found is None else found.type)
+        declared = self.item.properties.get(name)
+        return json_values(rows[name], STRING if declared is None else declared.type)
 
     def _with_blobs(
         self, rows: pa.Table, heads: list[dict[str, JsonValue]], data: list[dict[str, JsonValue]]
@@ -76,9 +76,9 @@ class RecordWriter:
         names = self.item.blob_properties
         row_ids = row_ids_of(rows[ROW_ID]).tolist()
         blobs = [blobs_of_rows(self.handle, row_ids, name) for name in names]
-        for at, (head, each) in enumerate(zip(heads, data, strict=True)):
+        for at, (head, members) in enumerate(zip(heads, data, strict=True)):
             # The blobs come last: what precedes them is written without its two closing braces.
-            yield _ENCODER.encode({**head, "data": each})[:-2]
+            yield _ENCODER.encode({**head, "data": members})[:-2]
             for name, column in zip(names, blobs, strict=True):
                 yield b"," + _ENCODER.encode(name) + b":"
                 yield from _blob_text(column[at])

@@ -70,7 +70,7 @@ def _without_bytes(value: object) -> object:
     if isinstance(value, bytes):
         return INLINE + base64.b64encode(value).decode()
     if isinstance(value, list):
-        return [_without_bytes(each) for each in value]
+        return [_without_bytes(item) for item in value]
     if isinstance(value, float) and not math.isfinite(value):
         # JSON would make it null, which may be loaded.
         return {math.inf: "Infinity", -math.inf: "-Infinity"}.get(value, "NaN")

@@ -174,29 +174,33 @@ class GraphLineReader:
         kind: EntityKind,
         types: Mapping[str, TypeRecords],
     ) -> None:
-        member, allowed = (
+        type_member, allowed = (
             ("type", _NODE_MEMBERS) if kind is EntityKind.NODE else ("edge", _EDGE_MEMBERS)
         )
-        name = record[member]
+        name = record[type_member]
         known = types.get(name) if isinstance(name, str) else None
         if known is None:
             self._refuse(
                 number, Code.UNKNOWN_TYPE, _unknown_type(kind, name, sorted(types)), kind=kind
             )
             return
-        for each in record:
-            if each not in allowed:
-                self._refuse_member(number, known, each, kind, where="the record")
+        for member in record:
+            if member not in allowed:
+                self._refuse_member(number, known, member, kind, where="the record")
                 return
         if not isinstance(data, dict):
             text = f"`data` is an object with the properties, not {describe_json(data)}"
             self._refuse(number, Code.JSON_ERROR, text, kind=kind, type=known.item.name)
             return
-        for each in data:
-            if each not in known.members:
-                self._refuse_member(number, known, each, kind, where="`data`")
+        for member in data:
+            if member not in known.members:
+                self._refuse_member(number, known, member, kind, where="`data`")
                 return
-        ends = {_ENDS[each]: record.get(each) for each in _ENDS} if kind is EntityKind.EDGE else {}
+        ends = (
+            {_ENDS[member]: record.get(member) for member in _ENDS}
+            if kind is EntityKind.EDGE
+            else {}
+        )
         known.rows.append({**data, **ends})
         known.lines.append(number)
 
@@ -302,14 +306,14 @@ def repeated_member(line: bytes) -> str | None:
     """The first member that an object of the line has twice."""
 
     def collect(pairs: list[tuple[str, object]]) -> dict[str, object]:
-        found = dict(pairs)
-        if len(found) != len(pairs):
+        members = dict(pairs)
+        if len(members) != len(pairs):
             seen: set[str] = set()
             for name, _ in pairs:
                 if name in seen:
                     raise _Repeated(name)
                 seen.add(name)
-        return found
+        return members
 
     try:
         # Numbers of any length are read by the other parser already.

@@ -117,7 +117,7 @@ def _compare_columns(left: Column, op: FilterOp, right: Column) -> Mask:
     common = common_type(left.type.scalar, right.type.scalar)
     first, second = left.values, right.values
     if common is not None:
-        first, second = (each.cast(common, safe=False) for each in (first, second))
+        first, second = (operand.cast(common, safe=False) for operand in (first, second))
     return mask_of(_ARROW[op](first, second))
 
 
@@ -177,8 +177,8 @@ def _list_contains(left: Operand, right: Operand, rows: int) -> Mask:
         case (Const(None), _) | (_, Const(None)):
             return np.zeros(rows, bool)
         case Const(list() | tuple() as items), Const():
-            found = any(_compare_constants(each, FilterOp.EQ, right.value) for each in items)
-            return np.full(rows, found)
+            is_member = any(_compare_constants(item, FilterOp.EQ, right.value) for item in items)
+            return np.full(rows, is_member)
         case Const(list() | tuple() as items), Column():
             return _is_one_of(right, items)
         case Column(values), _:
@@ -188,9 +188,9 @@ def _list_contains(left: Operand, right: Operand, rows: int) -> Mask:
 
 def _is_one_of(column: Column, items: list[object] | tuple[object, ...]) -> Mask:
     fitted = [
-        fit_literal(column.type.scalar, FilterOp.EQ, each) for each in items if each is not None
+        fit_literal(column.type.scalar, FilterOp.EQ, item) for item in items if item is not None
     ]
-    kinds = {each.scalar for each in fitted if isinstance(each, Compare)}
+    kinds = {predicate.scalar for predicate in fitted if isinstance(predicate, Compare)}
     mask = np.zeros(len(column.values), bool)
     for scalar in sorted(kinds):
         kind = arrow_type(PropType(scalar=scalar))
@@ -216,5 +216,5 @@ def repeated(value: object, kind: pa.DataType, rows: int) -> Values:
     if not rows or isinstance(value, list | tuple):
         return pa.array([value] * rows, kind)
     constant: Any = pa.scalar(value, kind)  # Any: a scalar of that type
-    found: Values = pa.repeat(constant, rows)
-    return found
+    values: Values = pa.repeat(constant, rows)
+    return values

@@ -32,10 +32,10 @@ class CompiledQueries:
         Raises:
             QueryInvalid, QuerySelectionError: it does not compile, or is no read.
         """
-        found = self._compiled(catalog, schema_hash, source, name, is_mutation=False)
-        if not isinstance(found.ir, QueryIR):
-            raise InternalError(f"`{found.query.name}` was compiled as a read and is none")
-        return found, found.ir
+        compiled = self._compiled(catalog, schema_hash, source, name, is_mutation=False)
+        if not isinstance(compiled.ir, QueryIR):
+            raise InternalError(f"`{compiled.query.name}` was compiled as a read and is none")
+        return compiled, compiled.ir
 
     def mutation(
         self, catalog: Catalog, schema_hash: str, source: str, name: str | None
@@ -58,13 +58,13 @@ class CompiledQueries:
     ) -> CompiledQuery:
         key = schema_hash, source, name, is_mutation
         with self._lock:
-            found = self._kept.get(key)
-            if found is not None:
+            compiled = self._kept.get(key)
+            if compiled is not None:
                 self._kept.move_to_end(key)
-        if found is None:
-            found = compile_query(catalog, source, name, expect_mutation=is_mutation)
+        if compiled is None:
+            compiled = compile_query(catalog, source, name, expect_mutation=is_mutation)
             with self._lock:
-                self._kept[key] = found
+                self._kept[key] = compiled
                 while len(self._kept) > MOST_KEPT:
                     self._kept.popitem(last=False)
-        return found
+        return compiled

@@ -50,13 +50,13 @@ def fold(word: str) -> str:
         return word.lower()
     lowered = word.lower().translate(_FOLDED)
     parts = unicodedata.normalize("NFKD", lowered)
-    return "".join(each for each in parts if not unicodedata.combining(each)).lower()
+    return "".join(letter for letter in parts if not unicodedata.combining(letter)).lower()
 
 
 def words_of(text: str) -> list[str]:
     """The words of a query, folded."""
-    found = pc.list_flatten(pc.split_pattern_regex(pa.array([text], pa.string()), _SEPARATORS))
-    return [fold(each) for each in found.to_pylist() if each]
+    words = pc.list_flatten(pc.split_pattern_regex(pa.array([text], pa.string()), _SEPARATORS))
+    return [fold(word) for word in words.to_pylist() if word]
 
 
 def fuzzy_matches(texts: Ids, query: str, max_edits: int, budget: Budget) -> Mask:
@@ -68,11 +68,11 @@ def fuzzy_matches(texts: Ids, query: str, max_edits: int, budget: Budget) -> Mas
     split = pc.split_pattern_regex(texts, _SEPARATORS)
     words, codes = encode(pc.list_flatten(split))
     is_near = np.zeros(len(words), np.bool_)
-    for at, each in enumerate(text_array(words).to_pylist()):
+    for at, text in enumerate(text_array(words).to_pylist()):
         if at % WORDS_BETWEEN_CHECKS == 0:
             budget.check()
-        if each:
-            word = fold(each)
+        if text:
+            word = fold(text)
             is_near[at] = any(is_within(word, other, max_edits) for other in wanted)
     if is_near.any():
         owners = pc.list_parent_indices(split).to_numpy()

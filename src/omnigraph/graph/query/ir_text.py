@@ -75,7 +75,7 @@ def _literal(literal: ir.Lit) -> str:
         case bool() as value:
             return "true" if value else "false"
         case list() | tuple() as items:
-            shown = ", ".join(_scalar(each, literal.type.scalar) for each in items[:_LONGEST])
+            shown = ", ".join(_scalar(item, literal.type.scalar) for item in items[:_LONGEST])
             return f"[{shown}{', …' if len(items) > _LONGEST else ''}]"
         case value:
             return _scalar(value, literal.type.scalar)

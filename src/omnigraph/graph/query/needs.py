@@ -35,21 +35,23 @@ class Needs:
         Two negations may give one name to different things, so what is needed of the other is not
         asked of this one.
         """
-        found = self.properties.get(var)
-        return None if found is None else found & item.properties.keys()
+        names = self.properties.get(var)
+        return None if names is None else names & item.properties.keys()
 
 
 def analyse_needs(query: ir.QueryIR) -> Needs:
     """The needs of a query."""
-    exprs = [each.expr for each in query.returns] + [each.expr for each in query.order]
-    is_aggregate = any(isinstance(each, ir.Agg) for each in exprs)
+    exprs = [projection.expr for projection in query.returns] + [
+        ordering.expr for ordering in query.order
+    ]
+    is_aggregate = any(isinstance(expr, ir.Agg) for expr in exprs)
     read: dict[str, set[str]] = defaultdict(set)
     filters = list(_filters(query.ops))
     exprs += [side for item in filters for side in (item.left, item.right)]
     seen: set[str] = set()
     for expr in exprs:
         _note(expr, read, seen)
-    identified = {each.var for each in exprs if isinstance(each, ir.NodeId)}
+    identified = {expr.var for expr in exprs if isinstance(expr, ir.NodeId)}
     inner = set(_bound_inside(query.ops))
     sources = set(_sources(query.ops))
     outer = set(_outer(query.ops))

@@ -34,8 +34,8 @@ class Plan:
             "query": self.query_name,
             "snapshot": {"branch": self.target.branch, "graph_commit_id": self.graph_commit_id},
             "executor": self.executor,
-            "ops": [dict(each) for each in self.ops],
-            "search": [dict(each) for each in self.search],
+            "ops": [dict(step) for step in self.ops],
+            "search": [dict(call) for call in self.search],
             "order": list(self.order),
             "limit": self.limit,
             "warnings": list(self.warnings),
@@ -51,7 +51,7 @@ class Plan:
         lines = [self._head()]
         lines.extend(f"  search {_call(call)}" for call in self.search)
         lines.extend(_tree(self.ops, "  "))
-        lines.extend(f"  warning: {each}" for each in self.warnings)
+        lines.extend(f"  warning: {warning}" for warning in self.warnings)
         return "\n".join(lines)
 
     def _head(self) -> str:

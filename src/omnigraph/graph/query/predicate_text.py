@@ -35,8 +35,8 @@ def compile_predicate(catalog: Catalog, item: NodeType | EdgeType, text: str) ->
     kind = ir.EntityKind.NODE if isinstance(item, NodeType) else ir.EntityKind.EDGE
     match compiled.ir:
         case ir.MutationIR(ops=(ir.Delete(pred=pred) as op,)) if op.kind is kind:
-            found = item.properties.get(pred.property)
-            return predicate_of(pred, STRING if found is None else found.type)
+            declared = item.properties.get(pred.property)
+            return predicate_of(pred, STRING if declared is None else declared.type)
         case _:
             raise _not_one(text)
 

@@ -62,16 +62,16 @@ def push_filters(filters: Sequence[ir.Filter], params: Mapping[str, object]) -> 
     pushed: list[ir.Filter] = []
     rest: list[ir.Filter] = []
     is_never = False
-    for each in filters:
-        found = _push(each, params)
-        if found is None:
-            rest.append(each)
+    for item in filters:
+        predicate_part = _push(item, params)
+        if predicate_part is None:
+            rest.append(item)
             continue
-        pushed.append(each)
-        if isinstance(found, _Never):
+        pushed.append(item)
+        if isinstance(predicate_part, _Never):
             is_never = True
         else:
-            parts.append(found)
+            parts.append(predicate_part)
     predicate = None if not parts else parts[0] if len(parts) == 1 else And(tuple(parts))
     return Pushed(predicate=predicate, pushed=tuple(pushed), rest=tuple(rest), is_never=is_never)
 
@@ -91,10 +91,10 @@ def can_push(item: ir.Filter) -> bool:
 
 def predicate_of(item: ir.Pred, kind: PropType) -> Predicate:
     """A predicate that names its property without a variable, its value a literal."""
-    found = _push(ir.Filter(ir.Prop("", item.property, kind), item.op, item.value), {})
-    if found is None:
+    predicate = _push(ir.Filter(ir.Prop("", item.property, kind), item.op, item.value), {})
+    if predicate is None:
         raise InternalError(f"no table evaluates {item}")
-    return Or(()) if isinstance(found, _Never) else found
+    return Or(()) if isinstance(predicate, _Never) else predicate
 
 
 def _push(item: ir.Filter, params: Mapping[str, object]) -> Predicate | _Never | None:
@@ -140,7 +140,7 @@ def _predicate(column: str, op: FilterOp, value: object, kind: Scalar) -> Predic
 
 def _compare_bool(column: str, op: FilterOp, *, is_true: bool) -> Predicate | _Never:
     """A comparison with false or true, of which false is the smaller, as an equality."""
-    passing = [each for each in (False, True) if _BOOL_COMPARES[op](each, is_true)]
+    passing = [value for value in (False, True) if _BOOL_COMPARES[op](value, is_true)]
     if len(passing) != 1:
         return Not(IsNull(column)) if passing else _NEVER
     return _predicate(column, FilterOp.EQ, passing[0], Scalar.BOOL)

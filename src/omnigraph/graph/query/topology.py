@@ -102,13 +102,13 @@ def build_graph_index(src: Texts, dst: Texts, *, is_same_type: bool) -> GraphInd
 
 def number_texts(columns: Iterable[Texts]) -> tuple[Ids, list[Numbers]]:
     """The distinct texts, ascending, and the columns as positions in them."""
-    parts = [text_array(each) for each in columns]
-    found, codes = encode(pa.concat_arrays(parts))
-    order = ascending(found)
+    parts = [text_array(column) for column in columns]
+    distinct, codes = encode(pa.concat_arrays(parts))
+    order = ascending(distinct)
     rank = np.empty(len(order), np.int64)
     rank[order] = np.arange(len(order))
-    cuts = np.cumsum([len(each) for each in parts])[:-1]
-    return text_array(found.take(order)), np.split(rank[codes], cuts)
+    cuts = np.cumsum([len(part) for part in parts])[:-1]
+    return text_array(distinct.take(order)), np.split(rank[codes], cuts)
 
 
 def _distinct(first: Numbers, second: Numbers, size: int) -> tuple[Numbers, Numbers]:
@@ -166,8 +166,8 @@ def find_sorted(values: RowIds, wanted: RowIds, order: NDArray[Any]) -> Numbers:
         return np.full(len(wanted), ABSENT, np.int64)
     at = np.searchsorted(values, wanted)
     at[at == len(values)] = 0
-    found: Numbers = np.where(values[at] == wanted, order[at], ABSENT)
-    return found
+    places: Numbers = np.where(values[at] == wanted, order[at], ABSENT)
+    return places
 
 
 FEW = 64
@@ -178,7 +178,7 @@ def find_ids(ids: Ids, wanted: Ids) -> Numbers:
     """The position of each wanted id among ascending ids, or `ABSENT`."""
     if len(wanted) > FEW:
         return places_in(wanted, ids)
-    return np.array([_bisect(ids, str(each).encode()) for each in wanted.to_pylist()], np.int64)
+    return np.array([_bisect(ids, str(text).encode()) for text in wanted.to_pylist()], np.int64)
 
 
 def _bisect(ids: Ids, wanted: bytes) -> int:
@@ -210,14 +210,14 @@ class Alignments:
         """For each of `ids` its position in `other`, or `ABSENT`."""
         key = id(ids), id(other)
         with self._lock:
-            found = self._kept.get(key)
-        if found is None:
-            found = ids, other, find_ids(other, ids)
+            alignment = self._kept.get(key)
+        if alignment is None:
+            alignment = ids, other, find_ids(other, ids)
             with self._lock:
-                self._kept[key] = found
+                self._kept[key] = alignment
                 while len(self._kept) > _MOST_ALIGNMENTS:
                     self._kept.popitem(last=False)
-        return found[2]
+        return alignment[2]
 
     def clear(self) -> None:
         """Drop everything."""

@@ -284,13 +284,13 @@ class Leases:
             self._renewer.join()
 
     def _try(self, scope: str, *, gives_way: bool, announced: str | None) -> Lease | None:
-        found = self._look(scope)
-        newest = max(found.epochs, default=0)
+        folder = self._look(scope)
+        newest = max(folder.epochs, default=0)
         if newest and not self._is_free(scope, newest):
             return None
         # Whoever had it last is the first to know that it is free; it lets one who waits go first.
         had_it_last = self._released.get(scope) == newest
-        if gives_way and had_it_last and found.waiters - {announced}:
+        if gives_way and had_it_last and folder.waiters - {announced}:
             return None
         started_us = self._clock.monotonic_us()
         lease = Lease(self, scope, newest + 1, renewed_us=started_us)
@@ -304,9 +304,9 @@ class Leases:
         try:
             maybe_fail("lease.post_create")
             self._keep(lease)
-            if len(found.epochs) > _TIDY_ABOVE:
-                old = [_path(scope, epoch) for epoch in found.epochs if epoch < newest]
-                for path in (*old, *found.forgotten):
+            if len(folder.epochs) > _TIDY_ABOVE:
+                old = [_path(scope, epoch) for epoch in folder.epochs if epoch < newest]
+                for path in (*old, *folder.forgotten):
                     self._drop(path)
         except BaseException:
             # An interrupt here would leave the lease held, and renewed, for ever.
@@ -317,11 +317,11 @@ class Leases:
     def _give_back(self, lease: Lease) -> None:
         """Release a lease of which only the answer was lost, or nobody had it until it expires."""
         try:
-            found = self._read(lease.scope, lease.epoch)
+            record = self._read(lease.scope, lease.epoch)
         except OmnigraphError as error:
             log.info("lease left", extra={"scope": lease.scope, "cause": str(error)})
             return
-        if found is not None and found.owner == self.owner:
+        if record is not None and record.owner == self.owner:
             self.release(lease)
 
     def _drop(self, path: str) -> None:
@@ -375,8 +375,8 @@ class Leases:
 
     def _look(self, scope: str) -> _Folder:
         objects = self._objects.list(f"{_FOLDER}/{scope}")
-        names = {each.path.rpartition("/")[2]: each for each in objects}
-        waits = [each for name, each in names.items() if name.startswith("wait-")]
+        names = {info.path.rpartition("/")[2]: info for info in objects}
+        waits = [info for name, info in names.items() if name.startswith("wait-")]
         oldest_us = self._clock.now_us() - _WAIT_COUNTS_US
         return _Folder(
             epochs=[
@@ -384,8 +384,8 @@ class Leases:
                 for name in names
                 if name.endswith(".json") and name.removesuffix(".json").isdigit()
             ],
-            waiters=frozenset(each.path for each in waits if each.modified_us >= oldest_us),
-            forgotten=[each.path for each in waits if each.modified_us < oldest_us],
+            waiters=frozenset(info.path for info in waits if info.modified_us >= oldest_us),
+            forgotten=[info.path for info in waits if info.modified_us < oldest_us],
         )
 
     def _announce(self, scope: str) -> str:

@@ -109,14 +109,14 @@ class Recovery:
                 be read; it stays, and so do those after it.
             LeaseLost: the lease ran out in between; what is settled stays settled.
         """
-        found = self._sidecars.of(branch_id)
+        paths = self._sidecars.of(branch_id)
         maybe_fail("recovery.post_list")
-        pending = {each.operation_id for each in found}
-        read = (self._sidecars.read(each, branch_id) for each in found)
+        pending = {path.operation_id for path in paths}
+        read = (self._sidecars.read(path, branch_id) for path in paths)
         return [
-            self.settle(each, lease, pending=pending, may_restore=may_restore)
-            for each in read
-            if each is not None
+            self.settle(sidecar, lease, pending=pending, may_restore=may_restore)
+            for sidecar in read
+            if sidecar is not None
         ]
 
     def settle(
@@ -134,7 +134,7 @@ class Recovery:
             LeaseLost: the lease ran out; the sidecar stays.
         """
         if pending is None:
-            pending = {each.operation_id for each in self._sidecars.of(sidecar.branch_id)}
+            pending = {path.operation_id for path in self._sidecars.of(sidecar.branch_id)}
         pending = pending | {sidecar.operation_id}
         for _ in range(_ROUNDS):
             try:
@@ -159,7 +159,7 @@ class Recovery:
         if ended is not None:
             self._sidecars.disarm(sidecar)
             return Recovered(sidecar=sidecar, outcome=Outcome.ALREADY, commit=ended.commit)
-        judged = [classify(self._facts(each, line)) for each in sidecar.tables]
+        judged = [classify(self._facts(table, line)) for table in sidecar.tables]
         maybe_fail("recovery.post_classify")
         try:
             _require_known(sidecar, judged, line, pending)
@@ -176,8 +176,8 @@ class Recovery:
         if sidecar.branch_id == MAIN_BRANCH_ID:
             return False
         rows = self._lines.read(MAIN_BRANCH_ID).branches().values()
-        found = [each for each in rows if each.branch_id == sidecar.branch_id]
-        return not found or found[0].state is BranchState.DELETED
+        branches = [row for row in rows if row.branch_id == sidecar.branch_id]
+        return not branches or branches[0].state is BranchState.DELETED
 
     def _facts(self, table: SidecarTable, line: ManifestLine) -> TableFacts:
         if table.created:
@@ -222,7 +222,7 @@ class Recovery:
         A version that landed proves that the writer came past arming. Without one it may have given
         up there and started over, and what it wanted must not land twice.
         """
-        has_moved = any(each.facts.table.links for each in judged)
+        has_moved = any(verdict.facts.table.links for verdict in judged)
         if not has_moved or not all(map(has_landed, judged)):
             return False
         try:
@@ -233,8 +233,8 @@ class Recovery:
 
     def _roll_forward(self, sidecar: Sidecar, judged: Sequence[Judged], lease: Lease) -> Recovered:
         maybe_fail("recovery.pre_roll_forward_publish")
-        for each in judged:
-            self._sync(each.facts.table)
+        for verdict in judged:
+            self._sync(verdict.facts.table)
         lease.check()
         audit = self._audit(
             sidecar, Outcome.ROLLED_FORWARD, judged, CommitId(sidecar.intent.commit_id)
@@ -260,8 +260,8 @@ class Recovery:
         self._require_durable(sidecar)
         stamp = WriteStamp(operation_id=OperationId(sidecar.operation_id), kind=RECOVERY_KIND)
         pins = []
-        for each in judged:
-            table = each.facts.table
+        for verdict in judged:
+            table = verdict.facts.table
             pinned = line.pins.get(table.ref)
             if pinned is None:
                 continue  # Ended since, or never registered: nothing to go back to.
@@ -334,7 +334,7 @@ class Recovery:
             recovery_for_actor=sidecar.actor_id,
             recovered_by={"host": self._process.host, "pid": self._process.pid},
             recovered_at=self._clock.now_us(),
-            tables=tuple(_audited(each, outcome) for each in judged),
+            tables=tuple(_audited(verdict, outcome) for verdict in judged),
             graph_commit_id=commit_id,
         )
 
@@ -353,13 +353,13 @@ def _require_known(
     Raises:
         RecoveryBlocked: with the first table that is not as a crash of ours leaves it.
     """
-    for each in judged:
-        facts = each.facts
+    for verdict in judged:
+        facts = verdict.facts
         if facts.table.created:
             continue  # No line names it: what is not as planned is only left behind.
-        if each.table_class is TableClass.INVARIANT_VIOLATION:
+        if verdict.table_class is TableClass.INVARIANT_VIOLATION:
             raise _blocked(
-                sidecar, each, f"its pin is {facts.pin} and its newest version {facts.head}"
+                sidecar, verdict, f"its pin is {facts.pin} and its newest version {facts.head}"
             )
         ours = {link.uuid for link in facts.table.links}
         strangers = [
@@ -367,10 +367,10 @@ def _require_known(
             for trace in facts.traces
             if trace.uuid not in ours and trace.operation_id not in pending
         ]
-        settled = line.settled({each.operation_id for each in strangers if each.operation_id})
+        settled = line.settled({trace.operation_id for trace in strangers if trace.operation_id})
         unknown = [trace.version for trace in foreign_versions(strangers, settled)]
         if unknown:
-            raise _blocked(sidecar, each, f"something else wrote versions {unknown}")
+            raise _blocked(sidecar, verdict, f"something else wrote versions {unknown}")
 
 
 def _blocked(sidecar: Sidecar, judged: Judged, why: str) -> RecoveryBlocked:

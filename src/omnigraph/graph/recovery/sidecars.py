@@ -147,72 +147,72 @@ class Sidecars:
     def of(self, branch_id: str) -> list[SidecarPath]:
         """Where the sidecars of a branch lie, oldest first; also those that cannot be read."""
         own = _paths(self._objects.list(f"{FOLDER}/{branch_id}"))
-        old = [each for each in self._old.values() if self._branch_of(each) == branch_id]
+        old = [path for path in self._old.values() if self._branch_of(path) == branch_id]
         return sorted([*own, *old])
 
-    def read(self, found: SidecarPath, branch_id: str) -> Sidecar | None:
+    def read(self, place: SidecarPath, branch_id: str) -> Sidecar | None:
         """A sidecar of a branch; `None` if it is gone, or torn by a power cut.
 
         Raises:
             RecoveryBlocked: it is there, and this release cannot read it.
             StorageVersionTooNew: a later release wrote it in another format.
         """
-        content = self._content(found.path)
+        content = self._content(place.path)
         if content is None:
             return None
         try:
-            decoded = msgspec.convert(require_format(content, found.path), Sidecar)
+            decoded = msgspec.convert(require_format(content, place.path), Sidecar)
             if decoded.branch_id != branch_id:
                 raise msgspec.ValidationError(f"it is of the branch {decoded.branch_id}")
         except msgspec.ValidationError as error:
             raise RecoveryBlocked(
-                f"operation {found.operation_id} cannot be recovered: this release cannot read its"
-                f" sidecar {found.path} ({error}); reads and other branches go on. If a newer"
+                f"operation {place.operation_id} cannot be recovered: this release cannot read its"
+                f" sidecar {place.path} ({error}); reads and other branches go on. If a newer"
                 " release wrote it, write to this branch with that one; else restore the graph from"
                 " a copy",
-                operation_id=found.operation_id,
-                path=found.path,
+                operation_id=place.operation_id,
+                path=place.path,
                 branch_id=branch_id,
             ) from error
         return decoded
 
     def branches(self) -> list[str]:
         """The branches that have sidecars, oldest sidecar first; lists all of them."""
-        found = ((each, each.branch_id or self._branch_of(each)) for each in self._all())
-        return list(dict.fromkeys(branch_id for _, branch_id in found if branch_id is not None))
+        places = ((place, place.branch_id or self._branch_of(place)) for place in self._all())
+        return list(dict.fromkeys(branch_id for _, branch_id in places if branch_id is not None))
 
     def list(self) -> list[Sidecar]:
         """Every sidecar that can be read, oldest first; lists and reads all of them."""
-        found = []
-        for each in self._all():
-            branch_id = each.branch_id or self._branch_of(each)
+        sidecars = []
+        for place in self._all():
+            branch_id = place.branch_id or self._branch_of(place)
             try:
-                sidecar = None if branch_id is None else self.read(each, branch_id)
+                sidecar = None if branch_id is None else self.read(place, branch_id)
             except (RecoveryBlocked, StorageVersionTooNew) as error:
-                log.warning("unreadable sidecar", extra={"path": each.path, "why": error.message})
+                log.warning("unreadable sidecar", extra={"path": place.path, "why": error.message})
                 continue
             if sidecar is not None:
-                found.append(sidecar)
-        return found
+                sidecars.append(sidecar)
+        return sidecars
 
     def remove_torn(self) -> None:
         """Remove what is left of sidecars that a power cut tore."""
-        for each in self._all():
-            if self._content(each.path) is None:
-                self._objects.delete(each.path)
+        for place in self._all():
+            if self._content(place.path) is None:
+                self._objects.delete(place.path)
 
     def _all(self) -> tuple[SidecarPath, ...]:
-        found = tuple(sorted(_paths(self._objects.list(FOLDER))))
-        self._old = {each.operation_id: each for each in found if each.branch_id is None}
-        return found
+        places = tuple(sorted(_paths(self._objects.list(FOLDER))))
+        self._old = {place.operation_id: place for place in places if place.branch_id is None}
+        return places
 
     def _path(self, sidecar: Sidecar) -> str:
         old = self._old.get(sidecar.operation_id)
         return sidecar.path if old is None else old.path
 
-    def _branch_of(self, found: SidecarPath) -> str | None:
+    def _branch_of(self, place: SidecarPath) -> str | None:
         """The branch that an old sidecar names, as far as it can be read."""
-        content = self._content(found.path) or {}
+        content = self._content(place.path) or {}
         named = content.get("branch_id")
         return named if isinstance(named, str) else None
 
@@ -230,12 +230,12 @@ class Sidecars:
             return None
 
 
-def _paths(found: Iterable[ObjectInfo]) -> Iterator[SidecarPath]:
+def _paths(infos: Iterable[ObjectInfo]) -> Iterator[SidecarPath]:
     """What among these objects is a sidecar, by its path alone."""
-    for each in found:
-        folders, _, name = each.path.removeprefix(f"{FOLDER}/").rpartition("/")
+    for info in infos:
+        folders, _, name = info.path.removeprefix(f"{FOLDER}/").rpartition("/")
         if name.endswith(".json") and "/" not in folders:
-            yield SidecarPath(name.removesuffix(".json"), each.path, folders or None)
+            yield SidecarPath(name.removesuffix(".json"), info.path, folders or None)
 
 
 def restored_pin(table: SidecarTable, version: int, pinned: PinRow) -> PlannedPin:

@@ -22,9 +22,9 @@ class WriteQueueManager:
         """Wait for a turn; tells whether it came in time."""
         with self._guard:
             queue = self._queues.setdefault(scope, threading.Lock())
-        got = queue.acquire(timeout=wait_ms / 1_000)
+        is_ours = queue.acquire(timeout=wait_ms / 1_000)
         try:
-            yield got
+            yield is_ours
         finally:
-            if got:
+            if is_ours:
                 queue.release()

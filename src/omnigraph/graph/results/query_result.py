@@ -134,7 +134,7 @@ class QueryResult:
 
     def to_dict(self, *, js_safe: bool = False) -> dict[str, JsonValue]:
         """The whole result in JSON values, as the server answers a query."""
-        found: dict[str, JsonValue] = {
+        body: dict[str, JsonValue] = {
             "query_name": self.query_name,
             "target": self.target.to_dict(),
             "row_count": len(self),
@@ -143,8 +143,8 @@ class QueryResult:
             "graph_commit_id": self.graph_commit_id,
         }
         if self.policy_filtered:
-            found["policy_filtered"] = True
-        return found
+            body["policy_filtered"] = True
+        return body
 
     def to_json(self, *, js_safe: bool = False) -> str:
         """The rows as an array of objects; `js_safe` spells integers beyond ±(2^53 - 1)."""

@@ -35,7 +35,9 @@ _Value = TypeVar("_Value")
 
 def python_rows(table: pa.Table, kinds: Sequence[PropType]) -> list[dict[str, object]]:
     """A dict per row, of Python values."""
-    return _rows(table, [python_values(*each) for each in zip(table.columns, kinds, strict=True)])
+    return _rows(
+        table, [python_values(*column) for column in zip(table.columns, kinds, strict=True)]
+    )
 
 
 def json_rows(
@@ -43,7 +45,7 @@ def json_rows(
 ) -> list[dict[str, JsonValue]]:
     """A dict per row, of JSON values."""
     convert = partial(json_values, js_safe=js_safe)
-    return _rows(table, [convert(*each) for each in zip(table.columns, kinds, strict=True)])
+    return _rows(table, [convert(*column) for column in zip(table.columns, kinds, strict=True)])
 
 
 def python_values(values: ColumnValues, kind: PropType) -> list[object]:
@@ -80,12 +82,12 @@ def _convert(
         return scalars(values, kind.scalar)
     lists: Any = values  # Any: a column of lists
     items = scalars(pc.list_flatten(lists), kind.scalar)
-    found: list[list[Any] | None] = []  # Any: as above
+    converted: list[list[Any] | None] = []  # Any: as above
     start = 0
     for length in pc.list_value_length(lists).to_pylist():
-        found.append(None if length is None else items[start : start + length])
+        converted.append(None if length is None else items[start : start + length])
         start += length or 0
-    return found
+    return converted
 
 
 def _python_scalars(values: ColumnValues, scalar: Scalar) -> list[Any]:  # Any: as above
@@ -95,7 +97,7 @@ def _python_scalars(values: ColumnValues, scalar: Scalar) -> list[Any]:  # Any: 
         case Scalar.DATETIME:
             # Arrow's own conversion looks up the zone for every value.
             moments = values.to_numpy().tolist()
-            return [None if each is None else each.replace(tzinfo=UTC) for each in moments]
+            return [None if moment is None else moment.replace(tzinfo=UTC) for moment in moments]
         case _:
             return values.to_pylist()
 
@@ -105,7 +107,7 @@ def _json_scalars(
 ) -> list[Any]:  # Any: as above
     match scalar:
         case Scalar.I64 | Scalar.U64 if js_safe:
-            return [_js_integer(each) for each in values.to_pylist()]
+            return [_js_integer(value) for value in values.to_pylist()]
         case Scalar.F32 | Scalar.VECTOR:
             # Through the shortest text of the F32: the F64 nearest to it has the same digits.
             return _json_floats(values.cast(pa.utf8()).cast(pa.float64()))
@@ -130,7 +132,8 @@ def _json_floats(values: ColumnValues) -> list[float | str | None]:
     if pc.all(pc.is_finite(values)).as_py() is not False:
         return floats
     return [
-        each if each is None or math.isfinite(each) else _name_non_finite(each) for each in floats
+        value if value is None or math.isfinite(value) else _name_non_finite(value)
+        for value in floats
     ]
 
 
@@ -143,4 +146,4 @@ def _name_non_finite(value: float) -> str:
 def _spell_moments(values: ColumnValues) -> list[str | None]:
     # Without the zone Arrow writes the same digits, thirty times faster.
     texts = values.cast(pa.timestamp("ms")).cast(pa.utf8()).to_pylist()
-    return [None if each is None else f"{each.replace(' ', 'T')}Z" for each in texts]
+    return [None if text is None else f"{text.replace(' ', 'T')}Z" for text in texts]
