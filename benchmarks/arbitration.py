@@ -29,7 +29,7 @@ from omnigraph.graph.commit.txn import PreparedWrite, WriteRequest, WriteTxn
 from omnigraph.graph.lifecycle.coordinator import GraphCoordinator
 from omnigraph.graph.manifest.intent import SidecarKind
 from omnigraph.graph.manifest.rows import TableRef
-from omnigraph.graph.manifest.table_refs import ref_of
+from omnigraph.graph.manifest.table_refs import pin_of, ref_of
 from omnigraph.ids import MAIN_BRANCH, MAIN_BRANCH_ID
 from omnigraph.settings import load_settings
 from omnigraph.storage.handles import TableHandle
@@ -85,7 +85,7 @@ def handle_of(graph: GraphCoordinator) -> TableHandle:
     line = graph.lines.read(MAIN_BRANCH_ID)
     tables = graph.schemas.tables(line.schema.schema_hash)
     ref = ref_of(tables.catalog.node_types["Person"])
-    return graph.open_pin(tables.layouts[ref], line.pins[ref])
+    return graph.tables.open(tables.layouts[ref], pin_of(line.pins[ref]))
 
 
 def measure(root: Path, count: int) -> dict[str, float]:

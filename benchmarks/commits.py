@@ -81,7 +81,7 @@ def open_graph(
 
 def upsert(graph: GraphCoordinator, number: int, branch: str = MAIN_BRANCH) -> None:
     request = WriteRequest(kind=SidecarKind.MUTATION, branch=BranchName(branch))
-    with Writer(graph, request, open_snapshot(graph, None, branch)) as writer:
+    with Writer(graph.protocol, graph.ids, request, open_snapshot(graph, None, branch)) as writer:
         writer.upsert("Person", person(number))
         writer.commit()
 

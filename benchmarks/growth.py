@@ -31,6 +31,7 @@ from omnigraph.graph.lifecycle.coordinator import GraphCoordinator
 from omnigraph.graph.lifecycle.line_upkeep import TIERS, WIDTH
 from omnigraph.graph.manifest.intent import SidecarKind
 from omnigraph.graph.manifest.rows import CommitRow, HeadRow, PinRow, encode_rows
+from omnigraph.graph.manifest.table_refs import pin_of
 from omnigraph.graph.writer import Writer
 from omnigraph.ids import (
     MAIN_BRANCH,
@@ -86,7 +87,7 @@ def insert(graph: GraphCoordinator, name: str, *, branch: str = MAIN_BRANCH, key
         idempotency_key=key or None,
         request_digest=key or None,
     )
-    with Writer(graph, request, open_snapshot(graph, None, branch)) as writer:
+    with Writer(graph.protocol, graph.ids, request, open_snapshot(graph, None, branch)) as writer:
         writer.upsert("Person", pa.table({"name": [name], "age": pa.array([1], pa.int32())}))
         writer.commit()
 
@@ -380,7 +381,7 @@ def by_rows(folder: Path, rows: int) -> Iterator[Figure]:
 def person_table(parts: GraphCoordinator) -> TableHandle:
     line = parts.lines.read(MAIN_BRANCH_ID)
     layout = next(iter(parts.schemas.tables(line.schema.schema_hash).layouts.values()))
-    return parts.open_pin(layout, next(iter(line.pins.values())))
+    return parts.tables.open(layout, pin_of(next(iter(line.pins.values()))))
 
 
 def listed(costs: dict[int, float], unit: str, by: str = "commits") -> str:

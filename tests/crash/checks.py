@@ -95,7 +95,7 @@ def require_settled(graph: Graph, root: Path) -> None:
     assert left == [], f"sidecars left: {left}"
     moved = {}
     coordinator = graph._graph
-    for branch_id in coordinator.live_branch_ids():
+    for branch_id in coordinator.lines.live_branch_ids():
         for ref, pin in coordinator.lines.read(branch_id).pins.items():
             layout = bare_layout(ref, pin.table_key, pin.location)
             head = coordinator.tables.head_version(layout, pin.branch)

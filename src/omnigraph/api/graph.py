@@ -489,7 +489,13 @@ class Graph:
             if_commit=if_commit,
         )
         start = open_snapshot(self._graph, None, branch)
-        return Writer(self._graph, request, start, external_blobs=self._engine.external_blobs)
+        return Writer(
+            self._graph.protocol,
+            self._graph.ids,
+            request,
+            start,
+            external_blobs=self._engine.external_blobs,
+        )
 
     def refresh(self) -> None:
         """See the newest heads; finishes writes that only lack their publish, never restores."""
@@ -501,7 +507,7 @@ class Graph:
         Raises:
             InvalidArgument: there is no such table.
         """
-        return system_table(self._graph, name)
+        return system_table(self._graph.lines, name)
 
     def as_actor(self, actor: str | None) -> Graph:
         """A handle on the same open graph for another actor; closing it closes nothing else."""

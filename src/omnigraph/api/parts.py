@@ -101,7 +101,7 @@ class GraphCommits:
         Raises:
             CommitNotFound: no live branch has it.
         """
-        return find_commit(self._graph, id)
+        return find_commit(self._graph.lines, id)
 
 
 class GraphSchema:
@@ -133,7 +133,7 @@ class GraphSchema:
         """
         if at is None:
             return self.source
-        return self._graph.schemas.source(find_commit(self._graph, at).schema_hash)
+        return self._graph.schemas.source(find_commit(self._graph.lines, at).schema_hash)
 
 
 class GraphMaintenance:
@@ -179,4 +179,4 @@ class GraphMaintenance:
             BranchNotFound: there is no such branch.
             InvalidArgument: the limit is not positive.
         """
-        return list_recoveries(self._graph, branch, limit)
+        return list_recoveries(self._graph.lines, branch, limit)

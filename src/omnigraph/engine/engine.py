@@ -162,7 +162,8 @@ class Engine:
         """Run a mutation as one commit; a time limit ends it only before its first effect."""
         self._require_open()
         return MutationRun(
-            graph=graph,
+            protocol=graph.protocol,
+            ids=graph.ids,
             compiled=self._compiled,
             filler=VectorFiller(open_embedder=self._embedder.open),
             request=request,

@@ -35,11 +35,12 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from omnigraph.graph.blobs.addresses import ExternalBlobs
+    from omnigraph.graph.commit.protocol import CommitProtocol
     from omnigraph.graph.commit.txn import WriteRequest, WriteTxn
     from omnigraph.graph.history.snapshot import Snapshot
-    from omnigraph.graph.lifecycle.coordinator import GraphCoordinator
     from omnigraph.graph.manifest.rows import TableRef
     from omnigraph.graph.validation import ArrowRows
+    from omnigraph.ids import IdSource
     from omnigraph.lang import EdgeType, NodeType
     from omnigraph.storage.handles import StagedWrite
 
@@ -67,13 +68,15 @@ class Writer:
 
     def __init__(
         self,
-        graph: GraphCoordinator,
+        protocol: CommitProtocol,
+        ids: IdSource,
         request: WriteRequest,
         start: Snapshot,
         *,
         external_blobs: ExternalBlobs = DENY_ALL,
     ) -> None:
-        self._graph = graph
+        self._protocol = protocol
+        self._ids = ids
         self._blobs = BlobBudget(external_blobs)
         self._request = replace(request, branch_id=start.branch_id)
         self._start = start
@@ -148,14 +151,14 @@ class Writer:
         """
         self._require_open()
         self._is_done = True
-        row = self._graph.protocol.run(self._request, self._prepare)
+        row = self._protocol.run(self._request, self._prepare)
         return None if row is None else commit_of(row)
 
     def _add(self, type: str, batches: ArrowRows) -> tuple[_Pending, FittedRows]:
         pending = self._of(type)
         if pending.replaces_all:
             raise _mixed(type)
-        fitted = fit_rows(pending.item, batches, ids=self._graph.ids)
+        fitted = fit_rows(pending.item, batches, ids=self._ids)
         refer_stored(pending.item, fitted.table, self._blobs)
         pending.parts.append(fitted)
         return pending, fitted

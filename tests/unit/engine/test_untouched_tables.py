@@ -66,7 +66,7 @@ def require_no_drift(graph: Graph) -> None:
     """No sidecar is left, and the newest version of every table is its pin, on every line."""
     parts = graph._graph
     assert parts.sidecars.list() == []
-    for branch_id in parts.live_branch_ids():
+    for branch_id in parts.lines.live_branch_ids():
         for ref, pin in parts.lines.read(branch_id).pins.items():
             if pin.branch != lance_branch(branch_id):
                 continue

@@ -161,7 +161,7 @@ def test_a_receipt_that_is_found_by_its_key_is_synced_before_it_is_told(
     )
 
     def send() -> object:
-        writer = Writer(graph._graph, request, graph.snapshot())
+        writer = Writer(graph._graph.protocol, graph._graph.ids, request, graph.snapshot())
         writer.upsert("Person", people("b"))
         return graph._graph.protocol.run(writer._request, writer._prepare)
 

@@ -36,7 +36,7 @@ def _old_graph(graphs: Opened) -> None:
 
 def _require_migrated(graphs: Opened, graph: Graph) -> None:
     manifest = graphs.storage().manifest
-    for branch_id in graph._graph.live_branch_ids():
+    for branch_id in graph._graph.lines.live_branch_ids():
         assert manifest.stamp(manifest.open_line(branch_id))[VERSION_KEY] == "1", branch_id
     main = manifest.rows(manifest.open_line(MAIN_BRANCH_ID))
     assert main["object_id"].to_pylist().count(_MARK) == 1

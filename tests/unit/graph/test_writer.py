@@ -609,7 +609,9 @@ def _request(**changes: Any) -> WriteRequest:  # noqa: ANN401 - fields of a requ
 def _send(graph: Graph, name: str, request: WriteRequest) -> CommitRow:
     """A write of one person through the protocol, as mutation and load will send it."""
     coordinator = graph._graph
-    writer = Writer(coordinator, request, graph.snapshot(branch=request.branch))
+    writer = Writer(
+        coordinator.protocol, coordinator.ids, request, graph.snapshot(branch=request.branch)
+    )
     writer.upsert("Person", people(name))
     found = coordinator.protocol.run(writer._request, writer._prepare)
     assert found is not None

@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from omnigraph.graph.blobs.blob_values import BlobBudget
+    from omnigraph.graph.commit.protocol import CommitProtocol
     from omnigraph.graph.commit.txn import PreparedWrite, WriteTxn
-    from omnigraph.graph.lifecycle.coordinator import GraphCoordinator
     from omnigraph.graph.load.vector_filling import VectorFiller
     from omnigraph.graph.query.budget import Budget
     from omnigraph.graph.query.compiled import CompiledQueries
-    from omnigraph.ids import BranchName
+    from omnigraph.ids import BranchName, IdSource
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +52,8 @@ class MutationRequest:
 class MutationRun:
     """One run of one mutation: what stays the same over all its attempts."""
 
-    graph: GraphCoordinator
+    protocol: CommitProtocol
+    ids: IdSource
     compiled: CompiledQueries
     filler: VectorFiller
     request: MutationRequest
@@ -66,7 +67,7 @@ class MutationRun:
     def result(self) -> MutationResult:
         """Run it and tell what it did."""
         request = self.request
-        row = self.graph.protocol.run(
+        row = self.protocol.run(
             WriteRequest(
                 kind=SidecarKind.MUTATION,
                 branch=request.branch,
@@ -112,5 +113,5 @@ class MutationRun:
 
     def _new_id(self, number: int) -> str:
         if number not in self._ids:
-            self._ids[number] = self.graph.ids.next_ulid()
+            self._ids[number] = self.ids.next_ulid()
         return self._ids[number]

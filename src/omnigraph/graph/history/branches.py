@@ -73,7 +73,7 @@ class Branches:
 
     def list(self) -> list[Branch]:
         """Live branches, `main` first, then by name; one deleted meanwhile is left out."""
-        names = self._graph.live_branch_ids()
+        names = self._graph.lines.live_branch_ids()
         rows = self._graph.lines.read(MAIN_BRANCH_ID).branches()
         branches = [self._describe_main()]
         for branch_id, name in names.items():
@@ -90,7 +90,7 @@ class Branches:
         """
         if name == MAIN_BRANCH:
             return self._describe_main()
-        return self._describe(self._graph.lines.branch(name), self._graph.live_branch_ids())
+        return self._describe(self._graph.lines.branch(name), self._graph.lines.live_branch_ids())
 
     def create(self, name: str, from_: str, *, actor_id: str | None) -> Branch:
         """Create a branch at the head of another.
@@ -114,7 +114,7 @@ class Branches:
                 self._reclaim(row.branch_id, ())
                 raise
         graph.upkeep.after_publish(MAIN_BRANCH_ID)
-        return self._describe(row, graph.live_branch_ids())
+        return self._describe(row, graph.lines.live_branch_ids())
 
     def delete(
         self, name: str, *, if_commit: str | None = None, branch_id: str | None = None

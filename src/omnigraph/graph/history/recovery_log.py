@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from omnigraph.errors import InvalidArgument
 
 if TYPE_CHECKING:
-    from omnigraph.graph.lifecycle.coordinator import GraphCoordinator
+    from omnigraph.graph.manifest.manifest_coordinator import ManifestCoordinator
     from omnigraph.graph.manifest.rows import RecoveryRow
 
 
@@ -32,7 +32,7 @@ class RecoveryRecord:
 
 
 def list_recoveries(
-    graph: GraphCoordinator, branch: str | None, limit: int
+    lines: ManifestCoordinator, branch: str | None, limit: int
 ) -> list[RecoveryRecord]:
     """Recoveries that a branch's line records, or those of all live branches, newest first.
 
@@ -42,8 +42,8 @@ def list_recoveries(
     """
     if limit < 1:
         raise InvalidArgument(f"limit must be at least 1, not {limit}", argument="limit")
-    lines = graph.live_lines() if branch is None else [graph.lines.read(graph.branch_id(branch))]
-    rows = {row.operation_id: row for line in lines for row in line.recoveries()}
+    asked = lines.live_lines() if branch is None else [lines.read(lines.branch_id(branch))]
+    rows = {row.operation_id: row for line in asked for row in line.recoveries()}
     newest = sorted(
         rows.values(), key=lambda row: (row.recovered_at, row.operation_id), reverse=True
     )

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from omnigraph.errors import CommitNotFound, InvalidArgument, ManifestCorrupt, SnapshotReclaimed
 from omnigraph.graph.history.commit_graph import commit_on
-from omnigraph.graph.manifest.table_refs import ref_of
+from omnigraph.graph.manifest.table_refs import pin_of, ref_of
 from omnigraph.graph.query.predicate_text import compile_predicate
 from omnigraph.graph.type_names import find_type
 from omnigraph.ids import MAIN_BRANCH_ID, BranchId
@@ -26,10 +26,13 @@ if TYPE_CHECKING:
 
     from omnigraph.graph.history.commit_graph import Commit
     from omnigraph.graph.lifecycle.coordinator import GraphCoordinator
+    from omnigraph.graph.manifest.manifest_coordinator import ManifestCoordinator
     from omnigraph.graph.manifest.manifest_line import ManifestLine
     from omnigraph.graph.manifest.rows import CommitRow, PinRow, TableRef
+    from omnigraph.graph.manifest.schemas import Schemas
     from omnigraph.lang import Catalog, EdgeType, NodeType
     from omnigraph.storage.handles import TableHandle
+    from omnigraph.storage.table_storage import TableStorage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,8 +53,18 @@ class SnapshotTable:
 class Snapshot:
     """The graph at one commit."""
 
-    def __init__(self, graph: GraphCoordinator, line: ManifestLine, commit: CommitRow) -> None:
-        self._graph = graph
+    def __init__(
+        self,
+        line: ManifestLine,
+        commit: CommitRow,
+        *,
+        store: TableStorage,
+        schemas: Schemas,
+        format_version: int,
+    ) -> None:
+        self._store = store
+        self._schemas = schemas
+        self._format_version = format_version
         self._commit = commit
         self._branch_id = line.branch_id
         self._pins = line.pins if commit.seq == line.head.seq else line.pins_at(commit.seq)
@@ -79,7 +92,7 @@ class Snapshot:
     @property
     def internal_schema_version(self) -> int:
         """The storage format of the graph."""
-        return self._graph.stamp.version
+        return self._format_version
 
     @property
     def schema_hash(self) -> str:
@@ -89,12 +102,12 @@ class Snapshot:
     @cached_property
     def catalog(self) -> Catalog:
         """The catalog in force."""
-        return self._graph.schemas.load(self._commit.schema_hash).catalog
+        return self._schemas.load(self._commit.schema_hash).catalog
 
     @cached_property
     def tables(self) -> tuple[SnapshotTable, ...]:
         """The tables, nodes before edges, by type name of that moment."""
-        types = self._graph.schemas.tables(self._commit.schema_hash)
+        types = self._schemas.tables(self._commit.schema_hash)
         tables = [
             SnapshotTable(
                 table_key=types.layouts[ref].table_key,
@@ -134,7 +147,7 @@ class Snapshot:
         if limit is not None and limit < 0:
             raise InvalidArgument(f"limit must not be negative, it is {limit}", argument="limit")
         with self._reclaimed(item):
-            reader = self._graph.tables.scan(
+            reader = self._store.scan(
                 self.handle(item), columns=columns, predicate=predicate, limit=limit
             )
         return pa.RecordBatchReader.from_batches(reader.schema, self._pulled(item, reader))
@@ -144,7 +157,7 @@ class Snapshot:
         item = self.type(type)
         wanted = _id_array(id)
         with self._reclaimed(item):
-            rows = self._graph.tables.take_ids(self.handle(item), wanted).to_pylist()
+            rows = self._store.take_ids(self.handle(item), wanted).to_pylist()
         return rows[0] if rows else None
 
     def count(self, type: str) -> int:
@@ -153,9 +166,9 @@ class Snapshot:
 
     def handle(self, item: NodeType | EdgeType) -> TableHandle:
         """The table of a type at its pin, for the layers that read it."""
-        layouts = self._graph.schemas.tables(self._commit.schema_hash).layouts
+        layouts = self._schemas.tables(self._commit.schema_hash).layouts
         with self._reclaimed(item):
-            return self._graph.open_pin(layouts[ref_of(item)], self._pin(item))
+            return self._store.open(layouts[ref_of(item)], pin_of(self._pin(item)))
 
     def _pulled(
         self, item: NodeType | EdgeType, source: pa.RecordBatchReader
@@ -236,30 +249,41 @@ def open_snapshot(graph: GraphCoordinator, at: str | int | None, branch: str) ->
         )
     if isinstance(at, str) and "@" in at:
         return _resolved(graph, at)
-    line = graph.lines.read(graph.branch_id(branch))
+    line = graph.lines.read(graph.lines.branch_id(branch))
     if at is None:
-        return Snapshot(graph, line, line.head_commit)
+        return snapshot_at(graph, line, line.head_commit)
     if isinstance(at, int):
-        return Snapshot(graph, line, _at_number(line, at, branch))
+        return snapshot_at(graph, line, _at_number(line, at, branch))
     return _of_commit(graph, line, at)
 
 
-def find_commit(graph: GraphCoordinator, commit_id: str) -> Commit:
+def snapshot_at(graph: GraphCoordinator, line: ManifestLine, commit: CommitRow) -> Snapshot:
+    """The snapshot of a commit that a line holds."""
+    return Snapshot(
+        line,
+        commit,
+        store=graph.tables,
+        schemas=graph.schemas,
+        format_version=graph.stamp.version,
+    )
+
+
+def find_commit(lines: ManifestCoordinator, commit_id: str) -> Commit:
     """A commit of any live line, as callers see it.
 
     Raises:
         CommitNotFound: no live line has it.
     """
-    return commit_on(*_locate(graph, commit_id, graph.lines.read(MAIN_BRANCH_ID)))
+    return commit_on(*_locate(lines, commit_id, lines.read(MAIN_BRANCH_ID)))
 
 
 def _locate(
-    graph: GraphCoordinator, commit_id: str, first: ManifestLine
+    lines: ManifestCoordinator, commit_id: str, first: ManifestLine
 ) -> tuple[ManifestLine, CommitRow]:
     commit = first.commit(commit_id)
     if commit is not None and commit.copied_from is None:
         return first, commit
-    for line in graph.live_lines():
+    for line in lines.live_lines():
         elsewhere = line.commit(commit_id)
         if elsewhere is not None and elsewhere.copied_from is None:
             return line, elsewhere
@@ -273,14 +297,14 @@ def _locate(
 
 
 def _of_commit(graph: GraphCoordinator, line: ManifestLine, commit_id: str) -> Snapshot:
-    held_by, commit = _locate(graph, commit_id, line)
+    held_by, commit = _locate(graph.lines, commit_id, line)
     if commit.copied_from is not None:
         raise SnapshotReclaimed(
             f"commit {commit_id} came from a branch that was deleted after its merge; its data is"
             " gone, its history stays",
             graph_commit_id=commit_id,
         )
-    return Snapshot(graph, held_by, commit)
+    return snapshot_at(graph, held_by, commit)
 
 
 def _at_number(line: ManifestLine, seq: int, branch: str) -> CommitRow:
@@ -297,14 +321,14 @@ def _at_number(line: ManifestLine, seq: int, branch: str) -> CommitRow:
 
 def _resolved(graph: GraphCoordinator, text: str) -> Snapshot:
     branch_id, _, commit_id = text.partition("@")
-    graph.branch_name(BranchId(branch_id))
+    graph.lines.branch_name(BranchId(branch_id))
     line = graph.lines.read(BranchId(branch_id))
     commit = line.commit(commit_id)
     if commit is None or commit.copied_from is not None:
         raise CommitNotFound(
             f"there is no commit {commit_id!r} on branch {branch_id}", graph_commit_id=commit_id
         )
-    return Snapshot(graph, line, commit)
+    return snapshot_at(graph, line, commit)
 
 
 def _nodes_first(table: SnapshotTable) -> tuple[bool, str]:

@@ -14,7 +14,7 @@ from omnigraph.ids import MAIN_BRANCH_ID
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from omnigraph.graph.lifecycle.coordinator import GraphCoordinator
+    from omnigraph.graph.manifest.manifest_coordinator import ManifestCoordinator
 
 _TEXT = pa.string()
 _WHEN = pa.timestamp("us", tz="UTC")
@@ -45,7 +45,7 @@ _RECOVERIES: list[pa.Field[Any]] = [
 ]
 
 
-def system_table(graph: GraphCoordinator, name: str) -> pa.Table:
+def system_table(lines: ManifestCoordinator, name: str) -> pa.Table:
     """One of the system's tables, over all live branches; `manifest` is the main line's.
 
     Raises:
@@ -56,12 +56,12 @@ def system_table(graph: GraphCoordinator, name: str) -> pa.Table:
         raise InvalidArgument(
             f"there is no system table {name!r}; there are {', '.join(_TABLES)}", name=name
         )
-    return make(graph)
+    return make(lines)
 
 
-def _commits(graph: GraphCoordinator) -> pa.Table:
+def _commits(lines: ManifestCoordinator) -> pa.Table:
     commits: dict[str, dict[str, Any]] = {}
-    for line in graph.live_lines():
+    for line in lines.live_lines():
         for row in line.commits():
             if row.commit_id not in commits:
                 commit = commit_of(row).to_dict()
@@ -70,9 +70,9 @@ def _commits(graph: GraphCoordinator) -> pa.Table:
     return pa.Table.from_pylist(ordered, schema=pa.schema(_COMMITS))
 
 
-def _recoveries(graph: GraphCoordinator) -> pa.Table:
+def _recoveries(lines: ManifestCoordinator) -> pa.Table:
     recoveries: dict[str, dict[str, Any]] = {}
-    for line in graph.live_lines():
+    for line in lines.live_lines():
         for row in line.recoveries():
             recoveries.setdefault(
                 row.operation_id,
@@ -91,11 +91,11 @@ def _recoveries(graph: GraphCoordinator) -> pa.Table:
     return pa.Table.from_pylist(ordered, schema=pa.schema(_RECOVERIES))
 
 
-def _manifest(graph: GraphCoordinator) -> pa.Table:
-    return graph.lines.read(MAIN_BRANCH_ID).rows.sort_by("object_id")
+def _manifest(lines: ManifestCoordinator) -> pa.Table:
+    return lines.read(MAIN_BRANCH_ID).rows.sort_by("object_id")
 
 
-_TABLES: dict[str, Callable[[GraphCoordinator], pa.Table]] = {
+_TABLES: dict[str, Callable[[ManifestCoordinator], pa.Table]] = {
     "graph_commits": _commits,
     "graph_commit_recoveries": _recoveries,
     "manifest": _manifest,

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 from omnigraph.errors import (
     BranchBusy,
-    BranchNotFound,
     GraphNotFound,
     ManifestCorrupt,
     OmnigraphError,
@@ -28,7 +27,6 @@ from omnigraph.graph.manifest.manifest_coordinator import ManifestCoordinator
 from omnigraph.graph.manifest.migrations import MIGRATIONS, migrate_on_open, oldest_migratable
 from omnigraph.graph.manifest.pauses import Pauses
 from omnigraph.graph.manifest.publisher import ManifestBatchPublisher
-from omnigraph.graph.manifest.rows import BranchState
 from omnigraph.graph.manifest.schemas import Schemas
 from omnigraph.graph.manifest.stamp import (
     INTERNAL_MANIFEST_SCHEMA_VERSION,
@@ -36,27 +34,22 @@ from omnigraph.graph.manifest.stamp import (
     decode_stamp,
     require_readable,
 )
-from omnigraph.graph.manifest.table_refs import bare_layout, pin_of
+from omnigraph.graph.manifest.table_refs import bare_layout
 from omnigraph.graph.recovery.leases import SCHEMA_SCOPE, LeaseLost, Leases, branch_scope
 from omnigraph.graph.recovery.process_identity import this_process
 from omnigraph.graph.recovery.recovery import Recovery
 from omnigraph.graph.recovery.sidecars import Sidecars
-from omnigraph.ids import MAIN_BRANCH, MAIN_BRANCH_ID, BranchId, BranchName
+from omnigraph.ids import MAIN_BRANCH_ID, BranchId
 from omnigraph.storage.location import require_folder
 from omnigraph.storage.probe import probe_store
 from omnigraph.storage.signals import ObjectMissing, StorageSignal
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from omnigraph.clock import Clock
-    from omnigraph.graph.manifest.manifest_line import ManifestLine
     from omnigraph.graph.manifest.migrations import Migration
-    from omnigraph.graph.manifest.rows import PinRow
     from omnigraph.ids import GraphId, IdSource
     from omnigraph.settings import StorageSettings
     from omnigraph.storage.graph_storage import GraphStorage
-    from omnigraph.storage.handles import TableHandle, TableLayout
     from omnigraph.storage.manifest import LineHandle
 
 log = logging.getLogger(__name__)
@@ -171,10 +164,6 @@ class GraphCoordinator:
         """
         return self.lines.branch_id(name)
 
-    def open_pin(self, layout: TableLayout, pinned: PinRow) -> TableHandle:
-        """The table at a pin."""
-        return self.tables.open(layout, pin_of(pinned))
-
     def refresh(self) -> None:
         """See the newest heads, and finish writes that only lack their publish."""
         self.lines.read(MAIN_BRANCH_ID)
@@ -268,32 +257,3 @@ class GraphCoordinator:
                 )
             except (OmnigraphError, StorageSignal) as blocked:
                 log.warning("recovery blocked", extra={"branch_id": branch_id, "why": str(blocked)})
-
-    def live_branch_ids(self) -> dict[BranchId, BranchName]:
-        """Every live line by id, with its name, `main` first."""
-        rows = self.lines.read(MAIN_BRANCH_ID).branches().values()
-        live = sorted(row.name for row in rows if row.state is BranchState.LIVE)
-        named = {row.name: row.branch_id for row in rows}
-        return {MAIN_BRANCH_ID: MAIN_BRANCH} | {named[name]: name for name in live}
-
-    def live_lines(self) -> Iterator[ManifestLine]:
-        """The line of every live branch, `main` first; one deleted meanwhile is left out."""
-        for branch_id in self.live_branch_ids():
-            try:
-                line = self.lines.read(branch_id)
-            except BranchNotFound:
-                continue
-            yield line
-
-    def branch_name(self, branch_id: BranchId) -> str:
-        """The name of a live branch.
-
-        Raises:
-            BranchNotFound: it is gone.
-        """
-        name = self.live_branch_ids().get(branch_id)
-        if name is None:
-            raise BranchNotFound(
-                f"the branch {branch_id} is gone; list the branches that exist", branch=branch_id
-            )
-        return name

@@ -16,7 +16,7 @@ from omnigraph.errors import InvalidArgument, ReadSetChanged
 from omnigraph.graph.commit.protocol import Stale
 from omnigraph.graph.commit.txn import PreparedWrite, WriteRequest
 from omnigraph.graph.history.commit_graph import commit_of
-from omnigraph.graph.history.snapshot import Snapshot
+from omnigraph.graph.history.snapshot import snapshot_at
 from omnigraph.graph.jobs.stage_progress import StageProgress
 from omnigraph.graph.maintenance.index_report import (
     BuiltIndex,
@@ -165,7 +165,7 @@ class _Building:
         """The tables of the wanted types, nodes before edges, by name."""
         wanted = set(txn.tables.types)
         if self._names is not None:
-            snapshot = Snapshot(self._graph, txn.line, txn.line.head_commit)
+            snapshot = snapshot_at(self._graph, txn.line, txn.line.head_commit)
             wanted = {ref_of(snapshot.type(name)) for name in self._names}
         keys = {ref: txn.tables.layouts[ref].table_key for ref in wanted}
         return sorted(wanted, key=lambda ref: (keys[ref].startswith("edge:"), keys[ref]))

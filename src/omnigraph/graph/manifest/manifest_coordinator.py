@@ -22,11 +22,11 @@ from omnigraph.ids import MAIN_BRANCH, MAIN_BRANCH_ID
 from omnigraph.storage.signals import ObjectMissing
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from omnigraph.graph.manifest.manifest_line import ManifestLine
     from omnigraph.graph.manifest.rows import BranchRow
-    from omnigraph.ids import BranchId
+    from omnigraph.ids import BranchId, BranchName
     from omnigraph.storage.manifest import LineHandle, ManifestStorage
 
 MOST_LINES_KEPT = 64
@@ -145,12 +145,43 @@ class ManifestCoordinator:
             )
         return row
 
+    def live_branch_ids(self) -> dict[BranchId, BranchName]:
+        """Every live line by id, with its name, `main` first."""
+        rows = self.read(MAIN_BRANCH_ID).branches().values()
+        live = sorted(row.name for row in rows if row.state is BranchState.LIVE)
+        named = {row.name: row.branch_id for row in rows}
+        return {MAIN_BRANCH_ID: MAIN_BRANCH} | {named[name]: name for name in live}
+
+    def live_lines(self) -> Iterator[ManifestLine]:
+        """The line of every live branch, `main` first; one deleted meanwhile is left out."""
+        for branch_id in self.live_branch_ids():
+            try:
+                line = self.read(branch_id)
+            except BranchNotFound:
+                continue
+            yield line
+
+    def branch_name(self, branch_id: BranchId) -> str:
+        """The name of a live branch.
+
+        Raises:
+            BranchNotFound: it is gone.
+        """
+        name = self.live_branch_ids().get(branch_id)
+        if name is None:
+            raise _no_branch(branch_id)
+        return name
+
 
 def _no_line(branch_id: BranchId) -> GraphNotFound | BranchNotFound:
     if branch_id == MAIN_BRANCH_ID:
         return GraphNotFound(
             "there is no graph here; create one with Graph.init or `omnigraph init`"
         )
+    return _no_branch(branch_id)
+
+
+def _no_branch(branch_id: BranchId) -> BranchNotFound:
     return BranchNotFound(
         f"the branch {branch_id} is gone; list the branches that exist", branch=branch_id
     )

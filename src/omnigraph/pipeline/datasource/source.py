@@ -236,7 +236,7 @@ def _system_rows(graph: GraphCoordinator, options: ReadOptions) -> pa.Table:
     from omnigraph.graph.history.system_tables import system_table
 
     name = options.system or ""
-    rows = system_table(graph, name)
+    rows = system_table(graph.lines, name)
     if options.columns is not None:
         _require_columns(name, options.columns, rows.column_names)
         rows = rows.select(list(options.columns))

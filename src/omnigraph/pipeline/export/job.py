@@ -137,7 +137,7 @@ def plan_export(
     OutputFolder(target, settings.storage).require_empty()
     return ExportPlan(
         snapshot=found,
-        branch=graph.branch_name(found.branch_id),
+        branch=graph.lines.branch_name(found.branch_id),
         types=chosen,
         form=known,
         out=target,

@@ -198,7 +198,7 @@ class LoadLeftovers:
             lines = [graph.lines.read(graph.branch_id(branch))]
         except BranchNotFound:
             # Branches that were made from it have its commits.
-            lines = list(graph.live_lines())
+            lines = list(graph.lines.live_lines())
         for line in lines:
             row = line.commit_of_job(self._operation_id)
             if row is not None:
