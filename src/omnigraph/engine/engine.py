@@ -137,10 +137,10 @@ class Engine:
         self,
         request: QueryRequest,
         query: ir.QueryIR,
-        given: Mapping[str, object],
+        values: Mapping[str, object],
         observer: Observer | None,
     ) -> QueryRun:
-        params = {**given, NOW_PARAM: self._clock.now_ms()}
+        params = {**values, NOW_PARAM: self._clock.now_ms()}
         budget = self._budget(request.timeout_s, request.token)
         tables = QueryTables(
             snapshot=request.snapshot, store=self._store, budget=budget, caches=self.caches
