@@ -90,7 +90,7 @@ class LineMemory:
         """
         with self._lock:
             if len(self._keys) > MOST_KEYS:
-                self._keys = {key: seq for key, seq in self._keys.items() if seq > after}
+                self._keys = {held: seq for held, seq in self._keys.items() if seq > after}
             seq = self._keys.get((key, branch), after)
         return seq if after < seq <= upto else None
 

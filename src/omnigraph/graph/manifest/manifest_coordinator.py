@@ -138,7 +138,7 @@ class ManifestCoordinator:
         rows = self.read(MAIN_BRANCH_ID).branches()
         row = rows.get(name)
         if row is None or row.state is not BranchState.LIVE:
-            live = [row.name for row in rows.values() if row.state is BranchState.LIVE]
+            live = [other.name for other in rows.values() if other.state is BranchState.LIVE]
             raise BranchNotFound(
                 f"there is no branch {name!r}; live branches: {', '.join(['main', *sorted(live)])}",
                 branch=name,
