@@ -358,7 +358,7 @@ class Graph:
             if_commit=if_commit,
             idempotency_key=checked_key(idempotency_key),
         )
-        return self._engine.mutate(self._graph, request, timeout_s)
+        return self._engine.mutate(self._graph.protocol, self._graph.ids, request, timeout_s)
 
     def load(
         self,

@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from omnigraph.engine.writes.loads import LoadInput
     from omnigraph.engine.writes.mutations import MutationRequest
     from omnigraph.graph.blobs.addresses import ExternalBlobs
+    from omnigraph.graph.commit.protocol import CommitProtocol
     from omnigraph.graph.history.snapshot import Snapshot
     from omnigraph.graph.jobs.report import JobReport
     from omnigraph.graph.jobs.stage_progress import Progress
@@ -56,6 +57,7 @@ if TYPE_CHECKING:
     from omnigraph.graph.query.needs import Needs
     from omnigraph.graph.query.target import QueryTarget
     from omnigraph.graph.results.mutation_result import MutationResult
+    from omnigraph.ids import IdSource
     from omnigraph.lang import CompiledQuery
     from omnigraph.settings.sections import QuerySettings
     from omnigraph.storage.table_storage import TableStorage
@@ -157,13 +159,17 @@ class Engine:
         )
 
     def mutate(
-        self, graph: GraphCoordinator, request: MutationRequest, timeout_s: float | None
+        self,
+        protocol: CommitProtocol,
+        ids: IdSource,
+        request: MutationRequest,
+        timeout_s: float | None,
     ) -> MutationResult:
         """Run a mutation as one commit; a time limit ends it only before its first effect."""
         self._require_open()
         return MutationRun(
-            protocol=graph.protocol,
-            ids=graph.ids,
+            protocol=protocol,
+            ids=ids,
             compiled=self._compiled,
             filler=VectorFiller(open_embedder=self._embedder.open),
             request=request,
