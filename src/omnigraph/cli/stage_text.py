@@ -19,7 +19,7 @@ _WHOLE_FROM: Final = 100
 class StageText:
     """What was told last of a stage, and since when it is known."""
 
-    told: StageProgress
+    progress: StageProgress
     name: str
     unit: str
     began_us: int = 0
@@ -27,7 +27,7 @@ class StageText:
 
     def after(self, progress: StageProgress, *, name: str, now_us: int) -> StageText:
         """The text when more is told: of the same stage, or of another that begins."""
-        is_same = progress.stage == self.told.stage
+        is_same = progress.stage == self.progress.stage
         began_us = self.began_us if is_same else now_us
         return StageText(progress, name, self.unit, began_us, now_us)
 
@@ -44,19 +44,23 @@ class StageText:
     @property
     def fields(self) -> dict[str, object]:
         """What is known, for the log."""
-        told = self.told
-        counted = {f"{self.unit}_done": told.done, self.unit: told.total} if told.total else {}
+        progress = self.progress
+        counted = (
+            {f"{self.unit}_done": progress.done, self.unit: progress.total}
+            if progress.total
+            else {}
+        )
         known: dict[str, object | None] = {
             "doing": self.name,
-            "stage": told.stage,
+            "stage": progress.stage,
             **counted,
-            "rows": told.rows,
-            "total_rows": told.total_rows,
-            "rows_per_s": self._per_s(told.rows),
-            "bytes": told.bytes,
-            "total_bytes": told.total_bytes,
-            "bytes_per_s": self._per_s(told.bytes),
-            "spark_stages": told.spark_stages,
+            "rows": progress.rows,
+            "total_rows": progress.total_rows,
+            "rows_per_s": self._per_s(progress.rows),
+            "bytes": progress.bytes,
+            "total_bytes": progress.total_bytes,
+            "bytes_per_s": self._per_s(progress.bytes),
+            "spark_stages": progress.spark_stages,
         }
         return {name: value for name, value in known.items() if value is not None}
 
@@ -64,24 +68,28 @@ class StageText:
         return f"{self.name}: {', '.join(parts)}" if parts else self.name
 
     def _tasks(self) -> list[str]:
-        return [f"{self.told.done:,} of {self.told.total:,} {self.unit}"] if self.told.total else []
+        return (
+            [f"{self.progress.done:,} of {self.progress.total:,} {self.unit}"]
+            if self.progress.total
+            else []
+        )
 
     def _amounts(self) -> list[str]:
-        told = self.told
-        rows = _of(told.rows, told.total_rows, "{:,}".format)
-        size = _of(told.bytes, told.total_bytes, format_bytes)
+        progress = self.progress
+        rows = _of(progress.rows, progress.total_rows, "{:,}".format)
+        size = _of(progress.bytes, progress.total_bytes, format_bytes)
         many = "row" if rows == "1" else "rows"
         return [*([] if rows is None else [f"{rows} {many}"]), *([] if size is None else [size])]
 
     def _rates(self) -> list[str]:
-        rows, size = self._per_s(self.told.rows), self._per_s(self.told.bytes)
+        rows, size = self._per_s(self.progress.rows), self._per_s(self.progress.bytes)
         return [
             *([f"{rows:,} rows/s"] if rows else []),
             *([f"{format_bytes(size)}/s"] if size else []),
         ]
 
     def _spark_stages(self) -> list[str]:
-        count = self.told.spark_stages
+        count = self.progress.spark_stages
         return [f"{count} Spark stage{'' if count == 1 else 's'}"] if count else []
 
     def _per_s(self, amount: int | None) -> int | None:

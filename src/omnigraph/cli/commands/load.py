@@ -316,9 +316,9 @@ def _build_indexes(
         return None
     try:
         return graph.maintenance.ensure_indices(
-            types=[each.table for each in report.tables],
+            types=[table.table for table in report.tables],
             branch=report.branch,
-            progress=lambda told: line.enter(f"indexes: {told.stage}"),
+            progress=lambda progress: line.enter(f"indexes: {progress.stage}"),
         )
     except OmnigraphError as error:
         raise type(error)(

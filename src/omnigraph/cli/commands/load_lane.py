@@ -49,14 +49,14 @@ def find_lane(target: "Target", options: "LoadOptions", source: str | BinaryIO) 
 
 
 def _require_nothing_of_spark(options: "LoadOptions") -> None:
-    given = {
+    of_spark = {
         "--resume": options.resume,
         "--shared-filesystem": options.shared_filesystem,
         "--spark-master": options.spark_master,
         "--spark-remote": options.spark_remote,
         "--spark-conf": options.spark_conf,
     }
-    for name, value in given.items():
+    for name, value in of_spark.items():
         if value:
             raise UsageError(
                 f"{name} is about Spark, and this load runs in this process; leave it out, or give "
