@@ -58,6 +58,15 @@ class OneSpark(LoadScopeScheduling):  # type: ignore[misc]
         return "spark" if self._is_spark[path] else nodeid
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """The option of `tests/scripts/`; pytest asks for options before it reads that folder."""
+    parser.addoption(
+        "--rewrite",
+        action="store_true",
+        help="write what scripts of tests/scripts got in place of what they expect",
+    )
+
+
 def pytest_configure() -> None:
     """A run in the background ignores Ctrl-C, and so would the programs that tests send it to."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
