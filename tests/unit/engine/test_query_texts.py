@@ -13,7 +13,6 @@ from omnigraph.embedding import Purpose
 from omnigraph.errors import (
     EmbeddingInvalid,
     EmbeddingModelMismatch,
-    EmbeddingUnavailable,
     InvalidQueryVector,
 )
 
@@ -119,23 +118,6 @@ def test_another_model_than_the_recorded_one_is_refused_and_named(graphs: Opened
     assert embedder.calls == []
     # A property that records no model takes any.
     assert nearest(graph, "aab", "free", limit=1) == ["a"]
-
-
-def test_without_a_key_only_a_query_that_embeds_fails(graphs: Opened) -> None:
-    graph = stored(graphs)
-    with pytest.raises(EmbeddingUnavailable, match="OPENROUTER_API_KEY"):
-        nearest(graph, "aab", "free")
-    assert first_of(ask(graph, "$d: Doc", "$d")) == ["a", "b", "c", "n"]
-
-
-def test_the_provider_of_the_settings_is_used_without_an_embedder(graphs: Opened) -> None:
-    graph = stored(graphs, EMBED_PROVIDER="mock")
-    assert sorted(nearest(graph, "any text", "free")) == ["a", "b"]
-
-
-def test_the_mock_stands_in_for_the_recorded_model(graphs: Opened) -> None:
-    graph = stored(graphs, EMBED_PROVIDER="mock")
-    assert sorted(nearest(graph, "any text")) == ["a", "b", "c"]
 
 
 def test_an_injected_embedder_wins_over_the_settings(graphs: Opened) -> None:
