@@ -1,7 +1,6 @@
-"""The total order of results, its limit, and the ways that lead to it."""
+"""The total order of many rows, and the ways that lead to it."""
 
 from collections.abc import Callable
-from datetime import date
 from random import Random  # noqa: TID251 - seeded
 from typing import TYPE_CHECKING, Any
 
@@ -39,18 +38,10 @@ ROWS = [
     }
     for row in values.rows()
 ]
-COLUMNS = ("n", "u", "f", "g", "word", "day", "at", "flag")
 
 
 def budget(max_rows: int = 10_000_000) -> Budget:
     return Budget(clock=SystemClock(), timeout_ms=0, max_rows=max_rows, memory_bytes=1 << 30)
-
-
-@pytest.fixture(scope="module")
-def graph(shared: Opened) -> Graph:
-    made = shared.init(SCHEMA)
-    fill(made, Item=ROWS[::-1])
-    return made
 
 
 def ordered(rows: list[dict[str, Any]], *keys: tuple[str, bool]) -> list[str]:
@@ -70,124 +61,6 @@ def _place(value: Any) -> tuple[bool, Any]:  # noqa: ANN401 - of any type
     if value is None:
         return False, 0
     return True, value.encode() if isinstance(value, str) else value
-
-
-@pytest.mark.parametrize("column", COLUMNS)
-def test_null_is_smaller_than_any_value_and_ties_come_by_id(graph: Graph, column: str) -> None:
-    for word, is_descending in (("", False), (" asc", False), (" desc", True)):
-        wanted = ordered(ROWS, (column, is_descending))
-        for limit in (None, 0, 1, 2, 5, 10**9):
-            tail = f"order {{ $i.{column}{word} }}" + ("" if limit is None else f" limit {limit}")
-            assert first_of(ask(graph, "$i: Item", "$i", tail=tail)) == wanted[:limit], tail
-
-
-@pytest.mark.parametrize("first", ["flag", "word", "n"])
-@pytest.mark.parametrize("second", ["f", "day", "u"])
-def test_several_keys_order_in_turn(graph: Graph, first: str, second: str) -> None:
-    for down, also_down in ((False, True), (True, False), (True, True)):
-        words = ("desc" if down else "asc", "desc" if also_down else "asc")
-        tail = f"order {{ $i.{first} {words[0]}, $i.{second} {words[1]} }}"
-        wanted = ordered(ROWS, (first, down), (second, also_down))
-        assert first_of(ask(graph, "$i: Item", "$i", tail=tail)) == wanted
-
-
-def test_an_order_may_name_an_alias_a_node_and_a_value_that_is_not_shown(graph: Graph) -> None:
-    down = ordered(ROWS)[::-1]
-    assert first_of(ask(graph, "$i: Item", "$i", tail="order { $i desc }")) == down
-    by_alias = ask(
-        graph, "$i: Item", "$i.key, $i.n as number", tail="order { number desc } limit 3"
-    )
-    assert first_of(by_alias) == ordered(ROWS, ("n", True))[:3]
-    assert first_of(ask(graph, "$i: Item", "$i.word", tail="order { $i.f }")) == [
-        next(row["word"] for row in ROWS if row["key"] == key)
-        for key in ordered(ROWS, ("f", False))
-    ]
-
-
-def test_ids_compare_by_utf8_bytes(graphs: Opened) -> None:
-    keys = ["z", "\ud7ff", "\uffff", "\U00010000", "\U0001f600", "é", "e\u0301", "Z", "10", "9"]
-    graph = graphs.init(SCHEMA)
-    fill(
-        graph, Item=[{"key": key, "word": key} for key in keys], Tag=[{"key": key} for key in keys]
-    )
-    fill(graph, Has=[{"src": key, "dst": other} for key in keys[:3] for other in keys])
-    wanted = sorted(keys, key=str.encode)
-    assert wanted != sorted(keys, key=lambda key: key.encode("utf-16-be"))
-    assert first_of(ask(graph, "$i: Item", "$i")) == wanted
-    assert first_of(ask(graph, "$i: Item", "$i", tail="order { $i.word }")) == wanted
-    assert first_of(ask(graph, "$i: Item", "$i", tail="order { $i.n } limit 4")) == wanted[:4]
-    pairs = sorted(
-        ((key, other) for key in keys[:3] for other in keys),
-        key=lambda pair: (pair[0].encode(), pair[1].encode()),
-    )
-    assert ask(graph, "$i: Item $i has $t", "$i, $t") == pairs
-    assert ask(graph, "$i: Item $i has $t", "$i, $t", tail="limit 7") == pairs[:7]
-
-
-def test_ties_come_by_the_ids_of_all_variables_in_name_order(graphs: Opened) -> None:
-    graph = graphs.init(SCHEMA)
-    fill(graph, Item=[{"key": key} for key in "ab"], Tag=[{"key": key} for key in "xy"])
-    with graph.write() as writer:
-        edges = [
-            {"id": "e2", "src": "a", "dst": "x", "weight": 1},
-            {"id": "e1", "src": "a", "dst": "x", "weight": 2},
-            {"id": "e0", "src": "b", "dst": "x", "weight": 1},
-            {"id": "e9", "src": "a", "dst": "y", "weight": 1},
-        ]
-        writer.append("Has", pa.Table.from_pylist(edges))
-        writer.commit()
-    # By name the edge comes before both ends, between them, or after them.
-    by_edge = ask(graph, "$m: Item $m $a:has $z", "$m, $z, $a.weight")
-    assert by_edge == [("b", "x", 1), ("a", "x", 2), ("a", "x", 1), ("a", "y", 1)]
-    by_ends = ask(graph, "$m: Item $m $z:has $n", "$m, $n, $z.weight")
-    assert by_ends == [("a", "x", 2), ("a", "x", 1), ("a", "y", 1), ("b", "x", 1)]
-    by_tag = ask(graph, "$m: Item $m $z:has $a", "$m, $a, $z.weight")
-    assert by_tag == [("a", "x", 2), ("a", "x", 1), ("b", "x", 1), ("a", "y", 1)]
-    keyed = ask(graph, "$m: Item $m $a:has $z", "$m, $a.weight", tail="order { $a.weight desc }")
-    assert keyed == [("a", 2), ("b", 1), ("a", 1), ("a", 1)]
-
-
-@pytest.mark.parametrize(
-    ("kind", "keys"),
-    [
-        ("String", ["b", "a", "10", "9", "\U00010000", "\uffff"]),
-        ("I32", [10, 9, -1, 100, 0]),
-        ("U64", [10, 9, 2**64 - 1, 2**63]),
-        ("F64", [10.5, 9.0, -1.0, 1e21, 0.25]),
-        ("Date", [date(2024, 1, 1), date(1950, 1, 1), date(1970, 1, 2)]),
-        ("Bool", [True, False]),
-    ],
-)
-def test_a_key_orders_by_its_value_and_ties_by_its_spelling(
-    graphs: Opened, kind: str, keys: list[Any]
-) -> None:
-    graph = graphs.init(f"node Item {{ key: {kind} @key  other: I32? }}\nedge To: Item -> Item")
-    fill(graph, Item=[{"key": key, "other": 1} for key in keys])
-    wanted = sorted(keys, key=lambda key: key.encode() if isinstance(key, str) else key)
-    ids = dict(ask(graph, "$i: Item", "$i, $i.key"))
-    by_id = [ids[each] for each in sorted(ids, key=str.encode)]
-    assert first_of(ask(graph, "$i: Item", "$i.key")) == by_id
-    assert first_of(ask(graph, "$i: Item", "$i.key", tail="order { $i.other }")) == by_id
-    for tail, found in (
-        ("order { $i.key }", wanted),
-        ("order { $i.key desc }", wanted[::-1]),
-        ("order { $i.other, $i.key desc } limit 2", wanted[::-1][:2]),
-        ("order { $i.key } limit 1", wanted[:1]),
-    ):
-        assert first_of(ask(graph, "$i: Item", "$i.key", tail=tail)) == found, tail
-    assert ask(graph, "$i: Item", "$i.key, count($i)") == [(key, 1) for key in wanted]
-    first, *_, last = sorted(ids, key=str.encode)
-    fill(graph, To=[{"src": first, "dst": each} for each in ids] + [{"src": last, "dst": last}])
-    tail = "order { $j.key desc }"
-    reached = ask(graph, "$i: Item $i to $j", "$j.key, count($i) as n", tail=tail)
-    assert reached == [(key, 2 if key == ids[last] else 1) for key in wanted[::-1]]
-
-
-def test_a_limit_of_0_keeps_the_schema(graph: Graph) -> None:
-    source = "query q() { match { $i: Item } return { $i, $i.n, $i.day } limit 0 }"
-    empty = graph.query(source)
-    assert len(empty) == 0
-    assert empty.schema == graph.query(source.replace("limit 0", "limit 1")).schema
 
 
 def many(count: int, seed: int = 4) -> list[Row]:

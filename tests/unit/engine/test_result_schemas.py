@@ -191,13 +191,3 @@ def test_every_query_of_the_example_gives_what_its_descriptor_promises(
     else:
         assert {"paper_by_slug", "papers_of_author", "most_cited", "topic_overview",
                 "search_abstracts", "similar_papers", "hybrid_search"} <= {*with_rows}  # fmt: skip
-
-
-def test_nullability_is_the_declared_one_and_not_that_of_the_rows(graphs: Opened) -> None:
-    graph = graphs.init("node Item { key: String @key  n: I32?  m: I32 }")
-    fill(graph, Item=[{"key": "a", "n": 1, "m": 2}])
-    source = (
-        "query q() { match { $i: Item } return { $i, $i.n, $i.m, count($i) as c, sum($i.m) as s } }"
-    )
-    fields = {each.name: each.nullable for each in graph.query(source).schema}
-    assert fields == {"i": False, "i.n": True, "i.m": False, "c": False, "s": True}
