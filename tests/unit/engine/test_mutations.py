@@ -1,4 +1,4 @@
-"""Mutations: what statements see, what they change and count, and what stops them."""
+"""Mutations beside others, their blobs, commits and receipts; `tests/scripts` has the rest."""
 
 import threading
 from collections.abc import Mapping
@@ -9,15 +9,10 @@ from tests.unit.engine.graphs import Opened
 
 from omnigraph import Graph
 from omnigraph.errors import (
-    ConstraintViolation,
     DeadlineExceeded,
-    ExternalBlobDenied,
     IdempotencyKeyReused,
     InvalidArgument,
-    ParameterError,
     PreconditionFailed,
-    QueryInvalid,
-    QuerySelectionError,
     ReadOnlyGraph,
     ReadSetChanged,
     ResourceLimit,
@@ -76,24 +71,6 @@ def graph(graphs: Opened) -> Graph:
 # --- insert -----------------------------------------------------------------------------------
 
 
-def test_a_keyed_insert_replaces_the_whole_row(graph: Graph) -> None:
-    run(graph, 'insert Person { name: "Alice", email: "a@x" }')
-    found = graph.snapshot().entity("Person", "Alice")
-    assert found is not None
-    assert (found["age"], found["email"], found["nick"]) == (None, "a@x", "none")
-    assert graph.snapshot().count("Person") == 4
-
-
-def test_an_unkeyed_insert_and_an_edge_are_always_new(graph: Graph) -> None:
-    for _ in range(2):
-        result = run(graph, 'insert Note { text: "same", at: now() }')
-        assert (result.affected_nodes, result.affected_edges) == (1, 0)
-    assert graph.snapshot().count("Note") == 2
-    result = run(graph, 'insert Knows { from: "Alice", to: "Bob" }')
-    assert (result.affected_nodes, result.affected_edges) == (0, 1)
-    assert graph.snapshot().count("Knows") == 4
-
-
 def test_values_of_every_kind_arrive(graphs: Opened) -> None:
     graph = graphs.init(
         "node All { name: String @key  b: Bool?  i: I64?  u: U64?  f: F32?  g: F64?  d: Date?"
@@ -136,12 +113,6 @@ def blob(graph: Graph, type_name: str, entity: str, name: str) -> bytes | None:
     return None if found is None else found.read(0, 1000)
 
 
-def test_now_is_one_moment_of_the_whole_mutation(graph: Graph) -> None:
-    run(graph, 'insert Note { text: "a", at: now() } insert Note { text: "b", at: now() }')
-    moments = graph.snapshot().scan("Note", columns=["at"]).read_all()["at"].to_pylist()
-    assert len(set(moments)) == 1
-
-
 # --- update -----------------------------------------------------------------------------------
 
 
@@ -154,16 +125,6 @@ def test_a_statement_sees_what_the_one_before_it_did(graph: Graph) -> None:
     assert people(graph)["Eve"] == 42
     assert result.affected_nodes == 3
     assert len(list(graph.commits)) == 7
-
-
-def test_an_update_of_nothing_is_no_commit_and_touches_nothing(graph: Graph) -> None:
-    graph.branches.create("side")
-    before = versions(graph, "side")
-    result = graph.mutate(
-        'query m() { update Person set { age: 1 } where name = "Nobody" }', branch="side"
-    )
-    assert (result.affected_nodes, result.commit) == (0, None)
-    assert versions(graph, "side") == before
 
 
 def test_an_update_keeps_what_it_does_not_set_blobs_too(graph: Graph) -> None:
@@ -188,28 +149,7 @@ def test_an_update_keeps_what_it_does_not_set_blobs_too(graph: Graph) -> None:
     assert blob(graph, "Person", "Bob", "picture") is None
 
 
-def test_rows_whose_value_is_null_are_not_matched(graph: Graph) -> None:
-    run(graph, 'insert Person { name: "Zed" }')
-    assert run(graph, 'update Person set { nick: "n" } where age != 30').affected_nodes == 3
-    assert run(graph, 'update Person set { nick: "n" } where age < 99999999999').affected_nodes == 4
-
-
 # --- delete -----------------------------------------------------------------------------------
-
-
-def test_overlapping_deletes_count_each_row_once(graph: Graph) -> None:
-    result = run(graph, 'delete Person where name = "Alice" delete Person where age > 29')
-    assert (result.affected_nodes, result.affected_edges) == (2, 3)
-    assert people(graph) == {"Bob": 25, "Diana": 28}
-    assert graph.snapshot().count("Knows") == 0
-
-
-def test_a_row_of_which_the_first_predicate_is_unknown_is_hit_by_the_second(graph: Graph) -> None:
-    run(graph, 'insert Person { name: "Zoe" }')
-    run(graph, 'insert Knows { from: "Zoe", to: "Diana" }')
-    result = run(graph, 'delete Person where age > 30 delete Person where name = "Zoe"')
-    assert (result.affected_nodes, result.affected_edges) == (2, 3)
-    assert sorted(people(graph)) == ["Alice", "Bob", "Diana"]
 
 
 def test_a_delete_again_leaves_every_table_where_it_is(graph: Graph) -> None:
@@ -222,57 +162,7 @@ def test_a_delete_again_leaves_every_table_where_it_is(graph: Graph) -> None:
     assert versions(graph)["edge:LivesIn"] == before["edge:LivesIn"]
 
 
-def test_edges_are_deleted_by_their_ends_and_not_twice(graph: Graph) -> None:
-    result = run(graph, 'delete Knows where from = "Alice" delete Person where name = "Alice"')
-    assert (result.affected_nodes, result.affected_edges) == (1, 1)
-    assert graph.snapshot().count("Knows") == 2
-    assert run(graph, 'delete Knows where to = "Diana"').affected_edges == 1
-
-
-def test_a_failed_statement_leaves_the_next_mutation_working(graph: Graph) -> None:
-    before = versions(graph)
-    for _ in range(3):
-        with pytest.raises(ConstraintViolation):
-            run(graph, 'insert Person { name: "Ok" } insert Knows { from: "Ok", to: "Nobody" }')
-    assert versions(graph) == before
-    assert run(graph, 'insert Person { name: "Ok" }').affected_nodes == 1
-
-
 # --- rules and conditions ---------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("body", "code"),
-    [
-        ('insert Person { name: "X", age: 151 }', "range_violation"),
-        ('update Person set { age: 151 } where name = "Bob"', "range_violation"),
-        ('insert Person { name: "X", email: "e" } insert Person { name: "Y", email: "e" }',
-         "unique_violation"),
-        ('insert Knows { from: "Alice", to: "Nobody" }', "orphan_edge"),
-        ('insert City { name: "a" } insert City { name: "b" }'
-         ' insert LivesIn { from: "Bob", to: "a" } insert LivesIn { from: "Bob", to: "b" }',
-         "cardinality_violation"),
-        ('insert Note { text: "x", small: $big }', "type_error"),
-    ],
-)  # fmt: skip
-def test_every_rule_holds_and_nothing_is_written(graph: Graph, body: str, code: str) -> None:
-    before = versions(graph)
-    with pytest.raises(ConstraintViolation) as caught:
-        run(graph, body, {"big": 2**40}, "$big: I64")
-    violations = caught.value.details["violations"]
-    assert isinstance(violations, list)
-    assert isinstance(violations[0], dict)
-    assert violations[0]["code"] == code
-    assert versions(graph) == before
-
-
-def test_a_value_that_is_freed_in_the_same_mutation_may_be_reused(graph: Graph) -> None:
-    run(graph, 'insert Person { name: "X", email: "e" }')
-    run(
-        graph,
-        'update Person set { email: "f" } where name = "X" insert Person { name: "Y", email: "e" }',
-    )
-    assert graph.snapshot().count("Person") == 6
 
 
 def test_a_write_is_made_only_while_the_given_commit_is_the_head(graph: Graph) -> None:
@@ -318,17 +208,7 @@ def test_the_receipt_is_that_of_the_contract(graph: Graph) -> None:
     assert found["commit"]["graph_commit_id"] == graph.snapshot().graph_commit_id
 
 
-def test_what_was_asked_wrongly_is_refused_before_anything(graphs: Opened, graph: Graph) -> None:
-    with pytest.raises(QuerySelectionError):
-        run(graph, "match { $p: Person } return { $p }")
-    with pytest.raises(QueryInvalid, match="T28"):
-        run(graph, 'insert City { name: "x" } delete City where name = "x"')
-    with pytest.raises(ParameterError):
-        run(graph, "insert City { name: $n }", {}, "$n: String")
-    with pytest.raises(ExternalBlobDenied):
-        run(graph, 'update Person set { picture: "s3://b/k" } where name = "Bob"')
-    with pytest.raises(InvalidArgument, match="base64"):
-        run(graph, 'update Person set { picture: "base64:***" } where name = "Bob"')
+def test_without_time_or_the_right_to_write_nothing_happens(graphs: Opened, graph: Graph) -> None:
     with pytest.raises(DeadlineExceeded):
         graph.mutate('query m() { insert City { name: "x" } }', timeout_s=0.000001)
     reader = Graph.open(graphs._root / "g0", mode="read_only")
@@ -410,34 +290,4 @@ def test_deletes_of_other_nodes_and_their_edges_do_not_disturb_each_other(
         run(graph, 'delete Person where name = "Eve"')
 
 
-def test_a_mutation_writes_to_its_branch_only(graph: Graph) -> None:
-    graph.branches.create("side")
-    graph.mutate('query m() { delete Person where name = "Bob" }', branch="side")
-    assert "Bob" in people(graph)
-    assert "Bob" not in people(graph, "side")
-    assert graph.snapshot(branch="side").count("Knows") == 1
-    assert graph.snapshot().count("Knows") == 3
-
-
 # --- vectors ----------------------------------------------------------------------------------
-
-
-def test_a_required_vector_is_filled_from_its_text(graphs: Opened) -> None:
-    graph = graphs.init(
-        'node Doc { name: String @key  body: String  vec: Vector(4) @embed("body")'
-        '  other: Vector(4)? @embed("body") }',
-        EMBED_PROVIDER="mock",
-    )
-    run(graph, 'insert Doc { name: "a", body: "red fox" }')
-    found = graph.snapshot().entity("Doc", "a")
-    assert found is not None
-    assert len(found["vec"]) == 4
-    assert found["other"] is None
-    nearest = graph.query(
-        'query q() { match { $d: Doc } return { nearest($d.vec, "red fox") as d }'
-        ' order { nearest($d.vec, "red fox") } limit 1 }'
-    )
-    assert nearest.to_dicts()[0]["d"] == pytest.approx(0.0, abs=1e-6)
-    result = run(graph, 'update Doc set { body: "blue" } where name = "a"')
-    assert len(result.warnings) == 2
-    assert "Doc.vec" in result.warnings[0]
