@@ -13,14 +13,14 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from tests.crash.checks import settings
+from tests.crash.leaping import Leaping, standing_clock
 from tests.crash.processes import TTL_MS
 from tests.crash.writes import Write, commit
 
 from omnigraph import Graph, failpoints
-from omnigraph.clock import ManualClock, SystemClock
+from omnigraph.clock import SystemClock
 from omnigraph.errors import OmnigraphError
 from omnigraph.graph.lifecycle.coordinator import GraphCoordinator
-from omnigraph.graph.manifest.pauses import Pauses
 from omnigraph.ids import UlidSource
 from omnigraph.storage.graph_storage import open_storage
 from omnigraph.storage.location import parse_location
@@ -38,17 +38,6 @@ class Crash(BaseException):
     """Ends a write as a kill does: no handler of the protocol sees it."""
 
 
-class _Leaping(Pauses):
-    """Waiting for a lease takes no time and lets every other lease expire."""
-
-    def __init__(self, clock: ManualClock) -> None:
-        super().__init__(UlidSource(SystemClock()))
-        self._clock = clock
-
-    def for_lease(self, attempt: int) -> None:  # noqa: ARG002 - as in the class
-        self._clock.advance(ms=TTL_MS)
-
-
 class Actor:
     """A writer with its own open graph and clock."""
 
@@ -61,14 +50,14 @@ class Actor:
         durability: str = "process",
     ) -> None:
         self.name = name
-        self.clock = ManualClock(now_us=SystemClock().now_us())
+        self.clock = standing_clock()
         chosen = replace(settings(durability, ttl_ms=TTL_MS).storage, lease_wait_ms=20 * TTL_MS)
         ids = UlidSource(SystemClock())
         location = parse_location(root, chosen)
         self.coordinator = GraphCoordinator(
             open_storage(location, chosen, ids, observer=observer), chosen, self.clock, ids
         )
-        self.coordinator.leases._pauses = _Leaping(self.clock)
+        self.coordinator.leases._pauses = Leaping(self.clock, TTL_MS)
         self.graph = Graph(self.coordinator, name, owns=True)
 
     def sleep_past_lease(self) -> None:
