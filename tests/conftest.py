@@ -30,7 +30,11 @@ ENVIRON = {
     "OMNIGRAPH_SPARK_CONF": "spark.driver.memory=1g;spark.log.level=OFF"
     ";spark.driver.host=127.0.0.1;spark.driver.bindAddress=127.0.0.1"
     # A database of a test would leave its log where the tests were started.
-    ";spark.driver.extraJavaOptions=-Dderby.stream.error.file=/dev/null",
+    ";spark.driver.extraJavaOptions=-Dderby.stream.error.file=/dev/null"
+    # Few rows: compiling for them, in Java or by Spark, would take longer than running.
+    " -XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+    ";spark.sql.shuffle.partitions=2;spark.sql.codegen.wholeStage=false"
+    ";spark.sql.codegen.factoryMode=NO_CODEGEN",
     "OMNIGRAPH_SPARK_CDS": "0",
 }
 
