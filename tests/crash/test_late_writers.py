@@ -230,11 +230,18 @@ DEATHS = (
 """Where whoever takes over dies in turn; `None` if it lives."""
 
 
-def take_over_at_every_call(
-    folder: Path, shared: Path, *, place: Place, script: str, death: str | None, is_late: bool
+def take_over_at_calls(
+    folder: Path,
+    shared: Path,
+    *,
+    place: Place,
+    script: str,
+    death: str | None,
+    is_late: bool,
+    step: int = 1,
 ) -> None:
     """Stop a writer before each of its storage calls, one run each, and let another take over."""
-    for number in range(1, 1_000):
+    for number in range(1, 1_000, step):
         arranged = arrange(shared, folder / f"graph-{number}", place)
         store = Intruder()
         sleeper = Actor(arranged.root, "late", observer=store)
@@ -286,13 +293,14 @@ def test_a_takeover_before_any_call_of_a_write_is_fair(
     tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     turn = seed()
-    take_over_at_every_call(
+    take_over_at_calls(
         tmp_path,
         tmp_path_factory.getbasetemp(),
         place=PLACES[turn % 3],
         script=list(SCRIPTS)[turn % 5],
         death=DEATHS[turn % 7],
         is_late=bool(turn % 2),
+        step=3,
     )
 
 
@@ -309,7 +317,7 @@ def test_every_takeover_before_any_call_of_a_write_is_fair(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
     turn = seed() + PLACES.index(place) + DEATHS.index(death)
-    take_over_at_every_call(
+    take_over_at_calls(
         tmp_path,
         tmp_path_factory.getbasetemp(),
         place=place,

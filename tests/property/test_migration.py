@@ -16,7 +16,7 @@ def _check_plan_and_hash(accepted: Catalog, desired: Catalog) -> None:
     assert is_empty == (accepted.schema_hash == desired.schema_hash)
 
 
-@quick(60)
+@quick(20)
 @given(_pairs)
 def test_a_plan_is_empty_exactly_when_the_hashes_are_equal(
     pair: tuple[GeneratedSchema, GeneratedSchema],
@@ -35,7 +35,7 @@ def test_a_plan_is_always_empty_exactly_when_the_hashes_are_equal(
     _check_plan_and_hash(pair[0].catalog, pair[1].catalog)
 
 
-@quick(40)
+@quick(15)
 @given(st.lists(schemas(), min_size=1, max_size=4))
 def test_ids_are_unique_never_reused_and_read_back(history: list[GeneratedSchema]) -> None:
     accepted = None

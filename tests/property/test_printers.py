@@ -56,7 +56,7 @@ def _check_queries(tree: tuple[query_ast.Query, ...]) -> None:
     assert print_queries(parsed) == text
 
 
-@quick(120)
+@quick(40)
 @given(schema_trees)
 def test_a_printed_schema_parses_to_the_same_tree(
     tree: tuple[schema_ast.Declaration, ...],
@@ -64,19 +64,19 @@ def test_a_printed_schema_parses_to_the_same_tree(
     _check_schema(tree)
 
 
-@quick(120)
+@quick(40)
 @given(query_trees)
 def test_printed_queries_parse_to_the_same_trees(tree: tuple[query_ast.Query, ...]) -> None:
     _check_queries(tree)
 
 
-@quick(40)
+@quick(20)
 @given(schemas())
 def test_a_valid_schema_prints_to_the_same_meaning(schema: GeneratedSchema) -> None:
     _check_schema(schema.declarations)
 
 
-@quick(40)
+@quick(20)
 @given(well_typed(CATALOG))
 def test_a_well_typed_query_prints_to_the_same_meaning(generated: GeneratedQuery) -> None:
     _check_queries((generated.query,))

@@ -28,20 +28,30 @@ from omnigraph.errors import SparkNotInstalled
 from omnigraph.pipeline.spark.session import require_connect_packages
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from tests.spark_servers import ConnectServer
 
 pytestmark = [
     pytest.mark.spark,
     pytest.mark.slow,
-    pytest.mark.cluster,
     pytest.mark.xdist_group("spark"),
     pytest.mark.timeout(600),
 ]
 
 FOLDER = Path(__file__).parent
 SAME_TESTS = ("test_spark_load.py", "test_spark_export.py", "test_table_frame.py")
+SHARP = (
+    "test_spark_load.py::test_good_rows_give_equal_graphs_and_reports[merge]",
+    "test_spark_load.py::test_bad_rows_give_equal_errors_with_equal_lines[append-1000000]",
+    "test_spark_load.py::test_a_dry_run_and_a_refused_load_leave_nothing",
+    "test_spark_load.py::test_a_load_sees_what_a_faster_writer_took",
+    "test_spark_export.py::test_the_files_in_order_are_the_stream_of_the_graph[runs]",
+    "test_spark_export.py::test_a_task_that_fails_leaves_no_export_and_no_file",
+    "test_spark_export.py::test_an_interrupt_removes_what_was_written",
+    "test_table_frame.py",
+)
+"""Of each kind of call one: rows, values of every type, errors of tasks, cancelling, frames."""
 
 
 @pytest.fixture(scope="module")
@@ -54,12 +64,25 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ConnectServer]:
         yield running
 
 
+@pytest.mark.cluster
+def test_the_sharpest_of_what_holds_on_a_classic_session_holds_over_connect(
+    server: ConnectServer, tmp_path: Path
+) -> None:
+    run_over_connect(SHARP, server, tmp_path)
+
+
 @pytest.mark.parametrize("file", SAME_TESTS)
 def test_what_holds_on_a_classic_session_holds_over_connect(
     file: str, server: ConnectServer, tmp_path: Path
 ) -> None:
+    run_over_connect([file], server, tmp_path)
+
+
+def run_over_connect(tests: Sequence[str], server: ConnectServer, tmp_path: Path) -> None:
+    """Run tests of a classic session in a child whose session is of the server."""
     command = [sys.executable, "-m", "pytest", "-q", "-n", "0", "-p", "no:cacheprovider"]
-    command += ["-m", "not slow", "--basetemp", str(tmp_path / "base"), str(FOLDER / file)]
+    command += ["-m", "not slow", "--basetemp", str(tmp_path / "base")]
+    command += [str(FOLDER / each) for each in tests]
     done = subprocess.run(
         command,
         cwd=FOLDER.parents[2],
@@ -73,6 +96,7 @@ def test_what_holds_on_a_classic_session_holds_over_connect(
     assert "skipped" not in done.stdout
 
 
+@pytest.mark.cluster
 def test_a_server_that_dies_in_mid_intake_leaves_nothing_and_the_load_runs_again(
     server: ConnectServer, tmp_path: Path
 ) -> None:

@@ -155,7 +155,7 @@ def twins(tmp_path: Path, session: PipelineSession) -> Iterator[Twins]:
 
 
 @pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
 def test_random_inputs_give_equal_files_reports_and_graphs(
     seed: int, mode: str, twins: Twins
 ) -> None:
