@@ -113,13 +113,7 @@ PARTS = {
     "s3": Part("the same on the S3 stand-in", ("tests/s3",)),
     "spark": Part(
         "loads on Spark: crashes, clusters, Connect, pairs",
-        (
-            "tests/crash/test_spark_load_crash.py",
-            "tests/race/test_serialisable_on_spark.py",
-            "tests/race/test_spark_load_beside_writer.py",
-            "tests/unit/cli",
-            "tests/unit/pipeline",
-        ),
+        ("tests/spark",),
         2,
     ),
 }

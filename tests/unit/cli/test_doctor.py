@@ -182,15 +182,3 @@ def test_warming_without_java_says_what_to_install(
     body = json.loads(result.stderr)
     assert body["reason"] == "spark_not_installed"
     assert "install Java 17" in body["error"]
-
-
-@pytest.mark.spark
-@pytest.mark.slow
-@pytest.mark.xdist_group("spark")
-@pytest.mark.timeout(600)
-def test_warming_keeps_the_classes_of_a_first_job(start: Door, tmp_path: Path) -> None:
-    result = start("doctor", "--warm", environ={"OMNIGRAPH_HOME": str(tmp_path / "home")})
-    assert result.returncode == 0, result.stderr
-    (made,) = (tmp_path / "home" / "cache").iterdir()
-    assert result.stderr.splitlines()[-1] == f"class-data archive: {made}"
-    assert "ok  Java" in result.stdout

@@ -10,42 +10,17 @@ from subprocess import CompletedProcess
 
 import pyarrow as pa
 import pytest
+from tests.unit.cli.exported_graph import ALL, make_people
 
 from omnigraph import Graph
 
 Door = Callable[..., CompletedProcess[str]]
 PROGRAM = Path(sys.executable).with_name("omnigraph")
-SCHEMA = """
-node Person { name: String @key  age: I32? }
-node Link { name: String @key }
-edge Link: Person -> Link
-"""
 
 
 @pytest.fixture(scope="module")
 def people(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("graphs") / "people.omni"
-    with Graph.init(path, schema=SCHEMA) as graph:
-        with graph.write() as writer:
-            ages = pa.array([36, None], pa.int32())
-            writer.append("Person", pa.table({"name": ["Zoë", "Ada"], "age": ages}))
-            writer.append("node:Link", pa.table({"name": ["l"]}))
-            writer.append("edge:Link", pa.table({"id": ["e"], "src": ["Ada"], "dst": ["l"]}))
-            writer.commit()
-        graph.branches.create("draft")
-        with graph.write("draft") as writer:
-            writer.delete("edge:Link", ["e"])
-            writer.delete("Person", ["Ada"])
-            writer.commit()
-    return path
-
-
-ALL = [
-    '{"type":"Link","data":{"id":"l","name":"l"}}',
-    '{"type":"Person","data":{"id":"Ada","name":"Ada","age":null}}',
-    '{"type":"Person","data":{"id":"Zoë","name":"Zoë","age":36}}',
-    '{"edge":"Link","from":"Ada","to":"l","data":{"id":"e"}}',
-]
+    return make_people(tmp_path_factory.mktemp("graphs") / "people.omni")
 
 
 def test_records_go_to_standard_output_and_nothing_else(start: Door, people: Path) -> None:
@@ -192,36 +167,3 @@ def test_what_is_refused_starts_no_spark(
     assert told["reason"] == reason
     assert said in told["error"]
     assert not (tmp_path / "o").exists()
-
-
-SPARK = ["--spark-master", "local[1,4]", "--spark-conf", "spark.driver.memory=1g"]
-
-
-@pytest.mark.spark
-@pytest.mark.xdist_group("spark")
-@pytest.mark.timeout(300)
-def test_files_are_written_and_told(start: Door, people: Path, tmp_path: Path) -> None:
-    quiet = {"OMNIGRAPH_SPARK_CDS": "0"}
-    result = start("export", people, "--out", "out", *SPARK, environ=quiet)
-    assert result.returncode == 0, result.stderr
-    content = json.loads((tmp_path / "out" / "_manifest.json").read_bytes())
-    commit = content["graph_commit_id"]
-    assert result.stdout.splitlines() == [
-        "node:Link    1 row",
-        "node:Person  2 rows",
-        "edge:Link    1 row",
-        f"4 rows of commit {commit} as ndjson in out",
-    ]
-    assert "engine spark" in result.stderr
-    paths = [tmp_path / "out" / each["path"] for each in content["files"]]
-    lines = [line for path in paths for line in path.read_text("utf-8").splitlines()]
-    assert lines == ALL
-    words = ["--format", "csv", "--branch", "draft", "--type", "Person", "--json", *SPARK]
-    result = start("export", people, "--out", "csv", *words, environ=quiet)
-    assert result.returncode == 0, result.stderr
-    body = json.loads(result.stdout)
-    assert (body["format"], body["branch"], body["total_entities"]) == ("csv", "draft", 1)
-    assert body["report"]["mode"] == "export"
-    assert body["report"]["tables"][0]["read"] == 1
-    text = (tmp_path / "csv" / "part-node-Person-00000.csv").read_text("utf-8")
-    assert text == "id,name,age\nZoë,Zoë,36\n"

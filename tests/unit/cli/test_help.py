@@ -5,24 +5,20 @@ Write the stored texts anew with `UPDATE_GOLDEN=1 pytest tests/unit/cli/test_hel
 
 import os
 import re
-import shlex
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from subprocess import CompletedProcess
 
 import pytest
+from tests.unit.cli.help_examples import ON_SPARK, require_example
 from typer.core import TyperGroup
 from typer.main import get_command
 
 import omnigraph
 from omnigraph.cli.main import app
-from omnigraph.pipeline.spark.session import PipelineSession
 
 Door = Callable[..., CompletedProcess[str]]
 GOLDEN = Path(__file__).parent / "golden"
-ROOT = Path(__file__).parents[3]
 
 
 def walk(group: object, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
@@ -34,21 +30,6 @@ def walk(group: object, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]
 
 COMMANDS = list(walk(get_command(app)))
 GROUPS = {path[:-1] for path in COMMANDS if path}
-INIT = "omnigraph init papers.omni --schema examples/papers/schema.pg"
-CREATE = "omnigraph branch create draft --uri papers.omni"
-FILES = (
-    "omnigraph init files.omni --schema files.pg",
-    "omnigraph mutate --store files.omni"
-    """ -e 'query q() { insert File { name: "readme.txt", content: "base64:aGk=" } }'""",
-)
-# The examples tell one story: what comes before them in it.
-BEFORE: dict[tuple[str, ...], tuple[str, ...]] = {
-    ("init",): (),
-    ("branch", "create"): (INIT,),
-    ("blob", "get"): FILES,
-    ("blob", "stat"): FILES,
-}
-ON_SPARK = [("run",)]
 NAMES = ["-".join(("omnigraph", *path)).replace(" ", "-") for path in COMMANDS]
 
 
@@ -95,46 +76,6 @@ def test_help_starts_with_one_sentence_and_an_example_that_works(
     call: Door, path: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     require_example(call, path, tmp_path, monkeypatch)
-
-
-@pytest.mark.spark
-@pytest.mark.xdist_group("spark")
-@pytest.mark.timeout(300)
-@pytest.mark.parametrize("path", ON_SPARK)
-def test_help_of_a_command_on_spark_has_an_example_that_works(
-    call: Door,
-    path: tuple[str, ...],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    session: PipelineSession,
-) -> None:
-    assert session.is_owned
-    require_example(call, path, tmp_path, monkeypatch)
-
-
-def require_example(
-    call: Door, path: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    _, _, sentence, _, title, example, *_ = call(*path, "--help").stdout.splitlines()
-    assert sentence.strip().endswith(".")
-    assert title.strip() == "Example:"
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "examples").symlink_to(ROOT / "examples")
-    (tmp_path / "files.pg").write_text("node File { name: String @key  content: Blob? }")
-    for before in BEFORE.get(path, (INIT, CREATE) if "papers.omni" in example else ()):
-        assert paste(call, before) == 0
-    assert paste(call, example) in ({0, 1} if path == ("doctor",) else {0})
-
-
-def paste(call: Door, example: str) -> int:
-    """Run a line as a shell would; in this process unless it needs one."""
-    if "$(" in example:
-        folder = Path(sys.executable).parent
-        environ = {**os.environ, "PATH": f"{folder}:{os.environ['PATH']}"}
-        return subprocess.run(["bash", "-c", example], env=environ, check=False).returncode
-    program, *words = shlex.split(example)
-    assert program == "omnigraph"
-    return call(*words, environ=os.environ).returncode
 
 
 def test_no_command_at_all_shows_the_help(call: Door) -> None:

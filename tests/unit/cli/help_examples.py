@@ -1,0 +1,61 @@
+"""The example in the help of a command, pasted as a reader would."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import pytest
+
+    Door = Callable[..., subprocess.CompletedProcess[str]]
+
+ROOT = Path(__file__).parents[3]
+INIT = "omnigraph init papers.omni --schema examples/papers/schema.pg"
+CREATE = "omnigraph branch create draft --uri papers.omni"
+FILES = (
+    "omnigraph init files.omni --schema files.pg",
+    "omnigraph mutate --store files.omni"
+    """ -e 'query q() { insert File { name: "readme.txt", content: "base64:aGk=" } }'""",
+)
+# The examples tell one story: what comes before them in it.
+BEFORE: dict[tuple[str, ...], tuple[str, ...]] = {
+    ("init",): (),
+    ("branch", "create"): (INIT,),
+    ("blob", "get"): FILES,
+    ("blob", "stat"): FILES,
+}
+ON_SPARK: list[tuple[str, ...]] = [("run",)]
+"""Their examples are pasted where a session is."""
+
+
+def require_example(
+    call: Door, path: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The help of a command begins with a sentence, then an example that works."""
+    _, _, sentence, _, title, example, *_ = call(*path, "--help").stdout.splitlines()
+    assert sentence.strip().endswith(".")
+    assert title.strip() == "Example:"
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    (tmp_path / "files.pg").write_text("node File { name: String @key  content: Blob? }")
+    for before in BEFORE.get(path, (INIT, CREATE) if "papers.omni" in example else ()):
+        assert paste(call, before) == 0
+    assert paste(call, example) in ({0, 1} if path == ("doctor",) else {0})
+
+
+def paste(call: Door, example: str) -> int:
+    """Run a line as a shell would; in this process unless it needs one."""
+    if "$(" in example:
+        folder = Path(sys.executable).parent
+        environ = {**os.environ, "PATH": f"{folder}:{os.environ['PATH']}"}
+        return subprocess.run(["bash", "-c", example], env=environ, check=False).returncode
+    program, *words = shlex.split(example)
+    assert program == "omnigraph"
+    return call(*words, environ=os.environ).returncode
