@@ -35,7 +35,7 @@ def test_a_plan_is_always_empty_exactly_when_the_hashes_are_equal(
     _check_plan_and_hash(pair[0].catalog, pair[1].catalog)
 
 
-@quick(15)
+@quick(40)
 @given(st.lists(schemas(), min_size=1, max_size=4))
 def test_ids_are_unique_never_reused_and_read_back(history: list[GeneratedSchema]) -> None:
     accepted = None

@@ -70,13 +70,13 @@ def test_printed_queries_parse_to_the_same_trees(tree: tuple[query_ast.Query, ..
     _check_queries(tree)
 
 
-@quick(20)
+@quick(40)
 @given(schemas())
 def test_a_valid_schema_prints_to_the_same_meaning(schema: GeneratedSchema) -> None:
     _check_schema(schema.declarations)
 
 
-@quick(20)
+@quick(40)
 @given(well_typed(CATALOG))
 def test_a_well_typed_query_prints_to_the_same_meaning(generated: GeneratedQuery) -> None:
     _check_queries((generated.query,))
