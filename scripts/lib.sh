@@ -14,6 +14,9 @@ UNFINISHED="$VENV/.unfinished" # there while an installation runs
 
 # Settings of the caller that would lead pip or Python away from .venv.
 unset PYTHONHOME PYTHONPATH PIP_USER PIP_TARGET PIP_PREFIX VIRTUAL_ENV
+# Images of containers often forbid bytecode files. Every program that a test starts would then compile
+# all that it imports again: a small command takes three times as long.
+unset PYTHONDONTWRITEBYTECODE
 export PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_INPUT=1
 
 say() { printf '%s\n' "$*" >&2; }
