@@ -91,7 +91,7 @@ PARTS = {
             "tests/crash/test_late_writers.py",
             "tests/crash/test_power_cut.py",
             "tests/crash/test_storage_faults.py",
-            "tests/unit/graph/test_init.py",
+            "tests/unit/graph/lifecycle/test_init.py",
         ),
     ),
     "interleavings": Part(

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from tests.property.profiles import quick
-from tests.unit.graph.result.results import (
+from tests.unit.graph.results.results import (
     COMMIT,
     MAIN,
     NUMBER,

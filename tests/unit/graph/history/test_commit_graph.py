@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 
 import pytest
 from tests.unit.graph.graphs import Opened, upsert
-from tests.unit.graph.test_line import line_of
+from tests.unit.graph.manifest.test_line import line_of
 
 from omnigraph.errors import BranchNotFound, CommitNotFound, InvalidArgument
 from omnigraph.failpoints import Action, armed

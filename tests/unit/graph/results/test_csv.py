@@ -9,7 +9,7 @@ from datetime import UTC, date, datetime
 import pytest
 from hypothesis import given
 from tests.property.profiles import quick
-from tests.unit.graph.result.results import (
+from tests.unit.graph.results.results import (
     NUMBER,
     TEXT,
     column_of,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-PIPELINE = Path(__file__).parents[3] / "src" / "omnigraph" / "pipeline"
+PIPELINE = Path(__file__).parents[4] / "src" / "omnigraph" / "pipeline"
 ALLOWED = {"session.py"}
 FORBIDDEN = {
     *("sparkContext", "rdd", "parallelize", "newAPIHadoopFile"),

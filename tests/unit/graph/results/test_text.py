@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.property.profiles import quick
-from tests.unit.graph.result.results import (
+from tests.unit.graph.results.results import (
     NUMBER,
     TEXT,
     column_of,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-_ROOT = str(Path(__file__).parents[3])
+_ROOT = str(Path(__file__).parents[4])
 if _ROOT not in sys.path:
     sys.path.append(_ROOT)
 
