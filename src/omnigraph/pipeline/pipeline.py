@@ -175,6 +175,7 @@ class Pipeline:
             ReadSetChanged: others changed what the load depends on, again and again.
             PreconditionFailed: the head is not the given `if_commit`.
         """
+        self._graph.require_writable()
         request = parse_load_request(
             self._settings,
             self._actor_id,
@@ -325,7 +326,14 @@ class Pipeline:
             mode=LoadMode.parse(mode), branch=BranchName(branch), actor_id=self._actor_id
         )
         key = checked_key(job_key)
-        return write_frame(self._job("load"), source, request, job_key=key, external=self._external)
+        return write_frame(
+            self._graph,
+            lambda: self._job("load"),
+            source,
+            request,
+            job_key=key,
+            external=self._external,
+        )
 
     def read(
         self,

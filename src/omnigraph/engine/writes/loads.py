@@ -181,8 +181,15 @@ class LocalLoad:
     def abandon(self) -> None:
         """Nothing is left to remove."""
 
-    def settle(self, row: CommitRow | None, *, is_own: bool) -> Sequence[str]:  # noqa: ARG002
-        """Nothing is left to do, and to warn of."""
+    def settle(self, row: CommitRow | None, *, is_own: bool) -> None:
+        """Nothing is left to do."""
+
+    def input_warnings(self) -> Sequence[str]:
+        """Nothing is to be said of an input in memory."""
+        return ()
+
+    def table_warnings(self) -> Sequence[str]:
+        """Nothing is to be said of tables."""
         return ()
 
     def _with_unseen_blobs(self, txn: WriteTxn, rows: LoadRows) -> LoadRows:

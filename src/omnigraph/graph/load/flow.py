@@ -160,13 +160,21 @@ class LoadSteps(Protocol):
         """The commit failed: remove what nobody can commit any more."""
         ...
 
-    def settle(self, row: CommitRow | None, *, is_own: bool) -> Sequence[str]:
-        """The commit is made, or nothing was to commit; warnings for the receipt.
+    def settle(self, row: CommitRow | None, *, is_own: bool) -> None:
+        """The commit is made, or nothing was to commit: remove what it did not take.
 
         Args:
             row: the commit.
             is_own: it is what was staged last, not the answer to an earlier request.
         """
+        ...
+
+    def input_warnings(self) -> Sequence[str]:
+        """What the receipt should say of the input."""
+        ...
+
+    def table_warnings(self) -> Sequence[str]:
+        """What the receipt should say of the tables, if the commit is what was staged last."""
         ...
 
 
@@ -237,8 +245,9 @@ class LoadFlow:
             self._steps.abandon()
             raise
         is_own = row is not None and row.operation_id == self._prepared_for
-        warnings = self._steps.settle(row, is_own=is_own)
-        return row, (*warnings, *self._files.finish(row))
+        self._steps.settle(row, is_own=is_own)
+        told = (*self._steps.input_warnings(), *self._files.finish(row))
+        return row, (*told, *(self._steps.table_warnings() if is_own else ()))
 
     def _rehearse(self) -> JobReport:
         """Check everything and tell what a run would do; nothing stays."""

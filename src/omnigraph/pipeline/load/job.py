@@ -131,7 +131,8 @@ class SparkLoad:
         branch = readable_branch(job.graph, request.branch, request.from_)
         self._input.find(open_snapshot(job.graph, None, branch).catalog)
         job.require_executors()
-        maybe_fail("spark_load.post_list")
+        if not request.dry_run:
+            maybe_fail("spark_load.post_list")
         return None
 
     def digest(self) -> str:
@@ -201,10 +202,17 @@ class SparkLoad:
         """Remove what nobody can commit any more."""
         self._leftovers.abandon()
 
-    def settle(self, row: CommitRow | None, *, is_own: bool) -> Sequence[str]:
-        """Remove what the commit did not take; warnings of the input and of small files."""
+    def settle(self, row: CommitRow | None, *, is_own: bool) -> None:
+        """Remove what the commit did not take."""
         self._leftovers.settle(is_committed=row is not None, is_own=is_own)
-        return (*self._input.warnings, *(self._small_files if is_own else ()))
+
+    def input_warnings(self) -> Sequence[str]:
+        """That a load which was to go on had to start over."""
+        return self._input.warnings
+
+    def table_warnings(self) -> Sequence[str]:
+        """Tables of many small files."""
+        return self._small_files
 
     @property
     def _check(self) -> LoadCheck:

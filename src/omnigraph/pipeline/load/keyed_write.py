@@ -12,16 +12,20 @@ from omnigraph.pipeline.load.job import SparkLoad
 from omnigraph.pipeline.spec.pipeline_spec import text_digest
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from omnigraph.graph.blobs.addresses import ExternalBlobs
     from omnigraph.graph.history.commit_graph import Commit
     from omnigraph.graph.jobs.report import JobReport
+    from omnigraph.graph.lifecycle.coordinator import GraphCoordinator
     from omnigraph.graph.load.request import LoadRequest
     from omnigraph.pipeline.sources.sources import LoadSource
     from omnigraph.pipeline.spark.job import JobContext
 
 
 def write_frame(
-    job: JobContext,
+    graph: GraphCoordinator,
+    open_job: Callable[[], JobContext],
     source: LoadSource,
     request: LoadRequest,
     *,
@@ -35,14 +39,14 @@ def write_frame(
     """
     what = text_digest(f"{request.digested}{source.definition}")
     if job_key is not None:
-        line = job.graph.lines.read(job.graph.branch_id(request.branch))
+        line = graph.lines.read(graph.branch_id(request.branch))
         done = read_history(line, None).by_job_key.get(job_key)
         if done is not None:
             _require_same(done, job_key, what)
             return repeat_receipt(done, job_key, request)
         request = replace(request, idempotency_key=f"job:{job_key}")
     load = SparkLoad(
-        job,
+        open_job(),
         [source],
         request,
         external=external,
