@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from subprocess import CompletedProcess
@@ -59,6 +60,19 @@ def test_a_full_disk_is_an_error_and_no_traceback(words: list[str]) -> None:
     assert "cannot write the output" in result.stderr
 
 
+def wait_until_it_sleeps(pid: int) -> None:
+    """Return when a process waits for a read: a signal right before one is noticed only after it.
+
+    Where nothing tells the state of a process, return at once.
+    """
+    status = Path(f"/proc/{pid}/stat")
+    asleep = 0
+    while status.exists() and asleep < 10:
+        is_asleep = status.read_text().rpartition(")")[2].split()[0] == "S"
+        asleep = asleep + 1 if is_asleep else 0
+        time.sleep(0.01)
+
+
 @pytest.mark.parametrize("extra", [[], ["--json"]])
 def test_an_interrupt_ends_with_130(tmp_path: Path, extra: list[str]) -> None:
     fifo = tmp_path / "schema.pg"
@@ -70,6 +84,7 @@ def test_an_interrupt_ends_with_130(tmp_path: Path, extra: list[str]) -> None:
         text=True,
     )
     with fifo.open("wb"):  # returns when the program opens the schema, and keeps it waiting
+        wait_until_it_sleeps(process.pid)
         process.send_signal(signal.SIGINT)
         out, err = process.communicate()
     assert (process.returncode, out) == (130, "")
