@@ -11,7 +11,7 @@ help: ## List every target
 install: ## Create .venv with everything that development needs
 	@$(LIB); install_packages all
 
-check: install ## Format, lint, types, contracts, unit and corpus tests, scripts; under three minutes
+check: install ## Format, lint, types, contracts, unit and corpus tests, scripts
 	@$(LIB); static_checks; run_tests -q -n auto --maxprocesses 8 $(wildcard tests/unit tests/corpus tests/scripts)
 
 test: ## The default suite, as continuous integration runs it

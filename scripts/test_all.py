@@ -142,7 +142,7 @@ def run(name: str) -> tuple[int, str]:
         str(ROOT / ".venv" / "bin" / "pytest"),
         "-q",
         "-m",
-        "slow",
+        "slow or cluster",
         "-n",
         str(part.workers),
         "--dist",
