@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -13,6 +13,7 @@ import pyarrow as pa
 from omnigraph.graph.arrays import one_array
 from omnigraph.graph.commit.lookups import TxnLookups
 from omnigraph.graph.load.held_rules import HeldRelations, places_of
+from omnigraph.graph.load.input_place import InputPlace, packed_places
 from omnigraph.graph.load.quarantine import rejected_row, set_aside
 from omnigraph.graph.load.reject_files import Reject, RejectCause
 from omnigraph.graph.load.rows import LoadRows
@@ -30,8 +31,6 @@ if TYPE_CHECKING:
     from omnigraph.graph.manifest.rows import TableRef
     from omnigraph.graph.validation import FittedRows, Violation
     from omnigraph.lang.catalog import Catalog, EdgeType, NodeType
-
-_ROW_BITS: Final = 40
 
 
 def kept_violations(catalog: Catalog, most: int) -> int:
@@ -134,7 +133,7 @@ class LoadRejects:
             return {ref: places_of(rows) for ref, rows in self.rows.tables.items()}
         numbers = {ref_of(item): number for number, item in enumerate(self._types)}
         return {
-            ref: (numbers[ref] << _ROW_BITS) + np.arange(1, rows.table.num_rows + 1)
+            ref: packed_places(numbers[ref], np.arange(1, rows.table.num_rows + 1))
             for ref, rows in self.rows.tables.items()
         }
 
@@ -150,7 +149,8 @@ class LoadRejects:
     def _position(self, place: int) -> tuple[str | None, int]:
         if isinstance(self.content, bytes):
             return self.source, place
-        return self._names[place >> _ROW_BITS], place & ((1 << _ROW_BITS) - 1)
+        number, row = InputPlace.unpacked(place)
+        return self._names[number], row
 
     @cached_property
     def _lines(self) -> list[bytes]:
@@ -159,6 +159,6 @@ class LoadRejects:
     def _raw(self, row: RejectedRow) -> bytes:
         if isinstance(self.content, bytes):
             return self._lines[row.place - 1]
-        number, line = row.place >> _ROW_BITS, row.place & ((1 << _ROW_BITS) - 1)
+        number, line = InputPlace.unpacked(row.place)
         (values,) = self.content[self._names[number]].slice(line - 1, 1).to_pylist()
         return given_line(self._types[number], values)

@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import pyarrow as pa
 
+from omnigraph.graph.load.input_place import InputPlace
 from omnigraph.graph.load.quarantine import Rejections, set_aside
 from omnigraph.graph.load.reject_files import Reject, RejectCause
 from omnigraph.graph.ndjson.rejected_lines import stored_lines
 from omnigraph.pipeline.files.splits import read_blocks
 from omnigraph.pipeline.intake.part_rejects import RAW_ROWS, read_raws, read_rejects
 from omnigraph.pipeline.spark.task_storage import open_task_storage, open_task_table
-from omnigraph.pipeline.staging.input_place import InputPlace
 from omnigraph.pipeline.staging.job_files import keep_batches, staging_folder
 from omnigraph.pipeline.staging.key_frames import lines_of
 from omnigraph.settings import load_process_settings

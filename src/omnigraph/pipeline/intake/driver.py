@@ -11,11 +11,11 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from omnigraph.graph.jobs.stage_teller import Amount
+from omnigraph.graph.load.input_place import InputPlace
 from omnigraph.lang.catalog import EdgeType
 from omnigraph.pipeline.intake.inputs import FrameInput, LineInput, Where
 from omnigraph.pipeline.intake.part_findings import read_findings
 from omnigraph.pipeline.intake.restage import RestageTask, restage
-from omnigraph.pipeline.staging.input_place import InputPlace
 from omnigraph.pipeline.staging.part_result import IntakeResult, TableIntake
 from omnigraph.pipeline.staging.result_row import RESULT, read_result
 

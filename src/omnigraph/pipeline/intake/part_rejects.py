@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
+from omnigraph.graph.load.input_place import InputPlace
 from omnigraph.graph.load.quarantine import Fault, RejectedRow, rejected_row
 from omnigraph.graph.manifest.rows import TableRef
 from omnigraph.graph.validation import Code
 from omnigraph.pipeline.spark.conform import from_ipc
-from omnigraph.pipeline.staging.input_place import InputPlace
 from omnigraph.pipeline.staging.job_files import keep_batches
 from omnigraph.pipeline.staging.part_result import KeptRejects
 

@@ -7,7 +7,7 @@ follows run again. Without executors the same tasks run in this process.
 from __future__ import annotations
 
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from omnigraph.errors import InternalError
 from omnigraph.failpoints import maybe_fail
@@ -43,13 +43,11 @@ if TYPE_CHECKING:
     from omnigraph.settings import MergeStrategy
     from omnigraph.storage.handles import StagedWrite
 
-_NAMES: Final = LaneNames(engine="spark", stage="resolve", rejects="rejects")
-
 
 class SparkLoad:
     """The steps of one load."""
 
-    names = _NAMES
+    names = LaneNames(engine="spark", stage="resolve", rejects="rejects")
     attempts = 4
     """The first preparation, and three more when others were faster."""
 

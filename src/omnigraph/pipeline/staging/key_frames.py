@@ -13,11 +13,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from omnigraph.graph.load.input_place import packed_places
 from omnigraph.graph.validation.relation_rules import compared_columns
 from omnigraph.pipeline.spark.conform import from_ipc
 from omnigraph.pipeline.spark.task_storage import TaskTable, open_task_storage, open_task_table
 from omnigraph.pipeline.spark.tasks import frame_of_tasks
-from omnigraph.pipeline.staging.input_place import packed_places
 from omnigraph.pipeline.staging.key_columns import (
     NO_PLACE,
     PLACE,

@@ -1,4 +1,4 @@
-"""Where a row stands in the input of a job: in which part, on which line of it.
+"""Where a row stands in the input of a load: in which part or table, on which line of it.
 
 Packed it is one number that ascends in the order of the input: the part in the upper bits, the line
 below. So it is a column beside keys, the line of a violation while a job knows no files yet, and
@@ -21,7 +21,7 @@ class InputPlace(NamedTuple):
     """The place of one row."""
 
     ordinal: int
-    """The number of the part."""
+    """The number of the part, or of the table."""
     line: int
     """Within the part."""
 
