@@ -238,14 +238,14 @@ class Graph:
         timeout_s: float | None,
     ) -> QueryRequest:
         require_query(source, name, params)
-        found = self._state(branch, snapshot)
+        state = self._state(branch, snapshot)
         if snapshot is None and branch is None:
             branch = MAIN_BRANCH
         return QueryRequest(
             source=source,
             name=name,
             params=params,
-            snapshot=found,
+            snapshot=state,
             target=QueryTarget(branch=branch, snapshot=snapshot),
             timeout_s=timeout_s,
         )

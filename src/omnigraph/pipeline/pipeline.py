@@ -366,17 +366,17 @@ class Pipeline:
                 "give a branch or a snapshot, not both: a snapshot names its branch",
                 argument="snapshot",
             )
-        found = open_snapshot(self._graph, snapshot, branch or MAIN_BRANCH)
-        item = find_type(found.catalog, f"node:{type}" if edge is None else f"edge:{edge}")
+        state = open_snapshot(self._graph, snapshot, branch or MAIN_BRANCH)
+        item = find_type(state.catalog, f"node:{type}" if edge is None else f"edge:{edge}")
         _require_columns(item, columns)
         self._session.require_access(
             self._graph.storage.location, shared_filesystem=self._shared_filesystem
         )
-        predicate = None if filter is None else compile_predicate(found.catalog, item, filter)
+        predicate = None if filter is None else compile_predicate(state.catalog, item, filter)
         scans = plan_scan(
             str(self._graph.storage.location),
             self._graph.tables,
-            found,
+            state,
             item,
             columns=columns,
             predicate=predicate,

@@ -330,34 +330,34 @@ class LoadFlow:
             LoadRejected, KeyConflict: it may not.
         """
         bad = self._steps.bad_rows(txn)
-        found = bad.found()
+        rejections = bad.found()
 
         def write() -> str:
             if self._steps.names.rejects is not None:
                 self._enter(self._steps.names.rejects)
-            return self._files.write(txn.operation_id, bad.written(found))
+            return self._files.write(txn.operation_id, bad.written(rejections))
 
         is_told_only = self._request.dry_run
         RejectVerdict(
             options=self._request.rejects,
             findings=findings,
-            found=found,
+            found=rejections,
             read=bad.read,
-            emptied=self._emptied(txn, found),
+            emptied=self._emptied(txn, rejections),
             max_violations=self._max_violations,
         ).require_allowed(None if is_told_only else write)
         uri = None if is_told_only else write()
-        self._rejected = found.by_table
-        self._rejects = RejectReport(violations=found.by_code, uri=uri)
-        bad.leave_out(found)
+        self._rejected = rejections.by_table
+        self._rejects = RejectReport(violations=rejections.by_code, uri=uri)
+        bad.leave_out(rejections)
 
-    def _emptied(self, txn: WriteTxn, found: Rejections) -> list[str]:
+    def _emptied(self, txn: WriteTxn, rejections: Rejections) -> list[str]:
         """Tables with rows that an overwrite would leave without any."""
         if self._request.mode is not LoadMode.OVERWRITE:
             return []
         return sorted(
             key_of(txn.tables.types[ref])
-            for ref, count in found.by_table.items()
+            for ref, count in rejections.by_table.items()
             if count == self._steps.rows_read(ref) and txn.line.pins[ref].row_count
         )
 

@@ -98,10 +98,10 @@ class HeldRelations:
         for rule in write.rules.cardinality:
             findings = self._findings(write, rule)
             if findings.violations:
-                found, unmended = self._of_sources(
+                records, unmended = self._of_sources(
                     rule, write.delta_of(rule.item), findings.violations
                 )
-                rows += found
+                rows += records
                 blocking.append(unmended)
         return Broken(rows=rows, blocking=gather(blocking))
 
@@ -125,13 +125,13 @@ class HeldRelations:
         by_source = {each.subject.entity_id or "": each for each in violations}
         table, places = delta.rows.table, places_of(delta.rows)
         ref = ref_of(rule.item)
-        found: list[BrokenRow] = []
+        rows: list[BrokenRow] = []
         blamed: set[str] = set()
 
         def blame(at: int, source: str) -> None:
             blamed.add(source)
             violation = by_source[source]
-            found.append(BrokenRow(table=ref, place=int(places[at]), violation=violation))
+            rows.append(BrokenRow(table=ref, place=int(places[at]), violation=violation))
 
         starts = one_array(table["src"])
         for at in np.flatnonzero(contained(starts, texts(by_source)))[: self._limit]:
@@ -140,7 +140,7 @@ class HeldRelations:
             blame(at, source)
         left = tuple(each for source, each in by_source.items() if source not in blamed)
         counts = {rule.code: len(left)} if left else {}
-        return found, Findings(violations=left, counts=counts)
+        return rows, Findings(violations=left, counts=counts)
 
     def _moved(
         self, rule: CardinalityRule, delta: TableDelta, by_source: Mapping[str, Violation]

@@ -32,7 +32,7 @@ def committed_tables(stats: Mapping[str, Any]) -> list[TableReport]:
     """The tables of a load, from the statistics of its commit; nodes first."""
     load, moved = stats.get("load", {}), stats.get("tables", {})
     superseded, rejected = load.get("superseded", {}), load.get("rejected", {})
-    found = [
+    reports = [
         TableReport(
             table=table,
             read=read,
@@ -42,7 +42,7 @@ def committed_tables(stats: Mapping[str, Any]) -> list[TableReport]:
         )
         for table, read in load.get("read", {}).items()
     ]
-    return sorted(found, key=lambda each: each.order)
+    return sorted(reports, key=lambda each: each.order)
 
 
 def committed_rejects(stats: Mapping[str, Any]) -> RejectReport:

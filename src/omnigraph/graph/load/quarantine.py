@@ -129,11 +129,11 @@ class Rejections:
     def places(self, *, but: Iterable[RejectedRow] = ()) -> dict[TableRef, list[int]]:
         """The places of the rejected rows of each table, without some of them."""
         others = {each.place for each in but}
-        found: defaultdict[TableRef, list[int]] = defaultdict(list)
+        places: defaultdict[TableRef, list[int]] = defaultdict(list)
         for row in self.rows.values():
             if row.table is not None and row.place not in others:
-                found[row.table].append(row.place)
-        return dict(found)
+                places[row.table].append(row.place)
+        return dict(places)
 
 
 def fault_of(violations: Iterable[Violation]) -> Fault:
@@ -164,11 +164,11 @@ def set_aside(rules: RelationRules, bad: Iterable[RejectedRow], *, most: int) ->
 
     With more than `most` rejected rows the search ends, and what was found is not complete.
     """
-    found = _Found(rules, most)
-    found.add(bad)
+    rejects = _Found(rules, most)
+    rejects.add(bad)
     blocking = Findings()
     for _ in range(ROUNDS):
-        before = len(found.rows)
+        before = len(rejects.rows)
         blocked: list[Findings] = []
         checks: tuple[Callable[[], Broken], ...] = (
             rules.keys,
@@ -176,17 +176,17 @@ def set_aside(rules: RelationRules, bad: Iterable[RejectedRow], *, most: int) ->
             rules.cardinality,
         )
         for check in checks:
-            if found.are_too_many:
-                return found.rejections(is_complete=False)
+            if rejects.are_too_many:
+                return rejects.rejections(is_complete=False)
             broken = check()
-            found.add(_grouped(broken.rows))
+            rejects.add(_grouped(broken.rows))
             blocked.append(broken.blocking)
-        if found.are_too_many:
-            return found.rejections(is_complete=False)
+        if rejects.are_too_many:
+            return rejects.rejections(is_complete=False)
         blocking = gather(blocked)
-        if len(found.rows) == before:
-            return found.rejections(blocking=blocking)
-    return found.rejections(blocking=blocking, is_settled=False)
+        if len(rejects.rows) == before:
+            return rejects.rejections(blocking=blocking)
+    return rejects.rejections(blocking=blocking, is_settled=False)
 
 
 class _Found:

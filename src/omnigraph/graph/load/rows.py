@@ -145,9 +145,9 @@ def json_blobs(budget: BlobBudget) -> FitBlobs:
     """Reads blob values of JSON, counted against the budget of the write."""
 
     def fit(item: NodeType | EdgeType, name: str, values: Sequence[object]) -> JsonColumn:
-        found = read_blobs(item, name, values, budget)
+        blobs = read_blobs(item, name, values, budget)
         return JsonColumn(
-            fitted=FittedColumn(values=found.values, unfit=found.unfit), reasons=found.reasons
+            fitted=FittedColumn(values=blobs.values, unfit=blobs.unfit), reasons=blobs.reasons
         )
 
     return fit

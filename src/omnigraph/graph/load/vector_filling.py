@@ -89,10 +89,10 @@ class VectorFiller:
         if self.memory is not None:
             known = self.memory.recall_texts(embedder.model, dimension, texts)
         new = [text for text, vector in zip(texts, known, strict=True) if vector is None]
-        found = embedder.embed(new, dimension=dimension, purpose=Purpose.DOCUMENT)
+        vectors = embedder.embed(new, dimension=dimension, purpose=Purpose.DOCUMENT)
         if new and self.memory is not None:
-            self.memory.keep_texts(embedder.model, dimension, new, found)
-        fresh = iter(found)
+            self.memory.keep_texts(embedder.model, dimension, new, vectors)
+        fresh = iter(vectors)
         return [next(fresh) if vector is None else vector for vector in known]
 
     def close(self) -> None:

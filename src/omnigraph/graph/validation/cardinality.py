@@ -68,7 +68,7 @@ def _edges_per_source(
     return counts + _counted(chosen(column(held, "src"), survives), sources)
 
 
-def _counted(found: Column, sources: Column) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
-    at = pc.index_in(found, value_set=sources)
+def _counted(starts: Column, sources: Column) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
+    at = pc.index_in(starts, value_set=sources)
     known = at.drop_null().to_numpy(zero_copy_only=False)
     return np.bincount(known, minlength=len(sources)).astype(np.int64)

@@ -133,11 +133,11 @@ def _blob_parts(given: Column) -> dict[str, Column] | None:
         return None
     if not _is_binary(kinds.get("data", pa.binary())):
         return None
-    found = {name: nulls(len(given), kind) for name, kind in _BLOB_PARTS.items()}
+    parts = {name: nulls(len(given), kind) for name, kind in _BLOB_PARTS.items()}
     for name in kinds:
-        found[name] = pc.struct_field(given, name)
-    found["data"] = found["data"].cast(pa.large_binary())
-    return found
+        parts[name] = pc.struct_field(given, name)
+    parts["data"] = parts["data"].cast(pa.large_binary())
+    return parts
 
 
 def _is_binary(kind: pa.DataType) -> bool:

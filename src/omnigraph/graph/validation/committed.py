@@ -61,19 +61,19 @@ class CommittedRows(Protocol):
 
 def find_ids(committed: CommittedRows, item: NodeType | EdgeType, ids: Column) -> Column:
     """Those of `ids` that are committed."""
-    found = [committed.existing_ids(item, keys) for keys in _chunks(distinct(ids))]
-    return one_array(pa.chunked_array(found, pa.utf8())) if found else no_texts()
+    chunks = [committed.existing_ids(item, keys) for keys in _chunks(distinct(ids))]
+    return one_array(pa.chunked_array(chunks, pa.utf8())) if chunks else no_texts()
 
 
 def find_holders(committed: CommittedRows, item: NodeType | EdgeType, claims: pa.Table) -> pa.Table:
     """`id` and members of the committed rows that hold a tuple of the claims, and maybe others."""
     fields = [item.arrow_schema.field(name) for name in claims.column_names]
     wanted = pa.schema([part.with_nullable(nullable=True) for part in fields])
-    found = [
+    tables = [
         committed.holders(item, claims.slice(start, LOOKUP_KEYS)).select(wanted.names).cast(wanted)
         for start in range(0, claims.num_rows, LOOKUP_KEYS)
     ]
-    return pa.concat_tables(found) if found else wanted.empty_table()
+    return pa.concat_tables(tables) if tables else wanted.empty_table()
 
 
 def find_edges(committed: CommittedRows, item: EdgeType, ids: Column) -> pa.Table:

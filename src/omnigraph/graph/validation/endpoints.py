@@ -33,18 +33,18 @@ def kept_end_findings(write: Write, rule: KeptEndRule, *, limit: int) -> Finding
     if edges is not None and edges.replaces_all:
         return Findings()
     if nodes.replaces_all:
-        found = (
+        tables = (
             pa.Table.from_batches([batch.select(EDGE_ENDS.names)])
             for batch in write.committed.scan_edges(rule.asked)
         )
     elif len(nodes.gone):
-        found = (
+        tables = (
             find_edges_at(write.committed, rule.asked, rule.endpoint, ids) for ids in [nodes.gone]
         )
     else:
         return Findings()
     orphans = Findings()
-    for table in found:
+    for table in tables:
         ids, ends = column(table, "id"), column(table, rule.endpoint)
         orphaned = ~write.has_nodes(rule.node, ends)
         if edges is not None:

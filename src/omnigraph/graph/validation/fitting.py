@@ -146,16 +146,16 @@ def _excused(
     if not filled_later:
         return columns
     given = {one.name: is_given(one.fitted.values) for one in columns}
-    found: list[_InputColumn] = []
+    marked_columns: list[_InputColumn] = []
     for one in columns:
         if one.name not in filled_later:
-            found.append(one)
+            marked_columns.append(one)
             continue
         excused = given[filled_later[one.name]]
         if rows is not None:
             excused = excused & rows.column(one.name).absent()
-        found.append(replace(one, excused=excused))
-    return found
+        marked_columns.append(replace(one, excused=excused))
+    return marked_columns
 
 
 def _fitted_rows(
@@ -172,7 +172,7 @@ def _fitted_rows(
     known_as = pc.coalesce(identity.ids, given_ids.values)
     rows = Rows(ids=known_as, lines=None if lines is None else one_array(lines))
     kept_ids, blank = _without_blank_ids(item, identity.ids, rows, limit=limit)
-    found = [
+    findings = [
         _mismatches(item, given_ids.values, identity, rows, limit=limit),
         blank,
         *(_cells(item, one, identity, rows, limit=limit) for one in columns),
@@ -181,7 +181,7 @@ def _fitted_rows(
         item=item,
         table=_table(item, [kept_ids, *(one.fitted.values for one in columns[1:])]),
         lines=rows.lines,
-        findings=gather(found, limit=limit),
+        findings=gather(findings, limit=limit),
         respelled=identity.respelled,
     )
 
@@ -295,17 +295,17 @@ def _fit_json(
     written = rows.column(name)
     given = written.or_null()
     if kind.scalar is Scalar.BLOB and fit_blobs is not None:
-        found = fit_blobs(item, name, given.values)
+        json_column = fit_blobs(item, name, given.values)
     else:
-        found = fit_json_column(given, kind)
-    fitted = found.fitted
+        json_column = fit_json_column(given, kind)
+    fitted = json_column.fitted
     if prop is not None and prop.default is not None:
         default = pa.scalar(prop.default.value, arrow_type(kind))
         fitted = _filled(fitted, written.absent(), default)
     return _InputColumn(
         name=name,
         kind=kind,
-        explain=explain_json(given.values, found.reasons),
+        explain=explain_json(given.values, json_column.reasons),
         fitted=fitted,
     )
 
@@ -385,10 +385,10 @@ def _without_blank_ids(
     if _key(item) is not None:
         return ids, Findings()
     blank = mask_of(pc.equal(ids, pa.scalar("")))
-    found = masked_findings(
+    findings = masked_findings(
         Code.TYPE_ERROR, blank, rows, lambda _, subject: empty_id(item, subject), limit=limit
     )
-    return nulled(ids, blank), found
+    return nulled(ids, blank), findings
 
 
 def _table(item: NodeType | EdgeType, values: Sequence[Column]) -> pa.Table:

@@ -102,15 +102,15 @@ class JsonRows:
 
     def column(self, name: str) -> JsonValues:
         """The values of a column."""
-        found = self.columns.get(name)
-        if found is None:
-            found = JsonValues([_ABSENT] * self.count, frozenset({_ABSENT_KIND}))
-        return found
+        values = self.columns.get(name)
+        if values is None:
+            values = JsonValues([_ABSENT] * self.count, frozenset({_ABSENT_KIND}))
+        return values
 
     def mentions(self, name: str) -> bool:
         """Whether any row mentions the column, be it with a null."""
-        found = self.columns.get(name)
-        return found is not None and bool(found.kinds - {_ABSENT_KIND})
+        values = self.columns.get(name)
+        return values is not None and bool(values.kinds - {_ABSENT_KIND})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,11 +162,12 @@ def _texts(given: JsonValues, _: PropType) -> pa.StringArray:
 
 def _floats(given: JsonValues, kind: PropType) -> Column | None:
     wide = pa.array(given.values, pa.float64())
-    found = cast("Column", wide.cast(arrow_type(kind), safe=False))  # cast: the stubs lose the type
-    if not _all_true(pc.is_finite(found)):
+    # cast: the stubs lose the type
+    floats = cast("Column", wide.cast(arrow_type(kind), safe=False))
+    if not _all_true(pc.is_finite(floats)):
         return None
     # Adding zero turns -0.0 into 0.0 and changes nothing else.
-    return cast("Column", pc.add(found, pa.scalar(0.0, found.type)))
+    return cast("Column", pc.add(floats, pa.scalar(0.0, floats.type)))
 
 
 def _days(given: JsonValues, kind: PropType) -> Column | None:

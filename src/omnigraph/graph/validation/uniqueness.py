@@ -94,16 +94,16 @@ def _committed_holders(
         read = [column(delta.read, name) for name in claims.column_names]
         kept = among([column(claims, name) for name in claims.column_names], read)
         claims = claims.filter(pa.array(~kept))
-    found = find_holders(write.committed, rule.item, claims)
-    survives = ~contained(column(found, "id"), delta.touched)
+    holders = find_holders(write.committed, rule.item, claims)
+    survives = ~contained(column(holders, "id"), delta.touched)
     if not survives.any():
         return None
     columns = [
-        fit_column(column(found, name), kind)
+        fit_column(column(holders, name), kind)
         for name, kind in zip(rule.names, rule.kinds, strict=True)
     ]
     whole = np.logical_and.reduce([survives, *(is_given(one.values) for one in columns)])
-    return [chosen(one.values, whole) for one in columns], chosen(column(found, "id"), whole)
+    return [chosen(one.values, whole) for one in columns], chosen(column(holders, "id"), whole)
 
 
 def _holders(

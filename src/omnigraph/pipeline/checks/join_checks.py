@@ -131,7 +131,7 @@ class LoadChecks:
 
     def superseded(self) -> dict[TableRef, list[int]]:
         """Places of records that a later record of the same edge id replaces, by table."""
-        found: dict[TableRef, list[int]] = {}
+        places: dict[TableRef, list[int]] = {}
         for ref in self._repeated:
             if self._may_repeat(self._tables[ref].item):
                 last = Window.partitionBy("id").orderBy(f.desc(PLACE))
@@ -139,8 +139,8 @@ class LoadChecks:
                 older = older.filter("rank > 1").select(PLACE)
                 rows = self._runner.run("check", older.toArrow)
                 if rows.num_rows:
-                    found[ref] = [int(each) for each in rows.column(0).to_numpy()]
-        return found
+                    places[ref] = [int(each) for each in rows.column(0).to_numpy()]
+        return places
 
     def findings(self) -> Findings:
         """Everything that is wrong across rows: counts, and the first violations of each check."""
@@ -169,8 +169,8 @@ class LoadChecks:
         halved_to: int | None = None
         if passes and kept < min(count, self._sample):
             kept = halved_to = next(each for each in halvings(self._sample) if each <= kept)
-        found = rows.slice(0, kept).to_pylist()
-        violations = tuple(check.violation(failed_row(row)) for row in found)
+        kept_rows = rows.slice(0, kept).to_pylist()
+        violations = tuple(check.violation(failed_row(row)) for row in kept_rows)
         return Findings(violations=violations, counts={check.rule.code: count}, halved_to=halved_to)
 
     def _find_repeated(self) -> frozenset[TableRef]:
@@ -187,10 +187,10 @@ class LoadChecks:
             .select(f.lit(number).alias("number"))
             for number, ref in enumerate(asked)
         ]
-        found = parts[0]
+        union = parts[0]
         for part in parts[1:]:
-            found = found.unionByName(part)
-        rows = self._runner.run("check", found.toArrow)
+            union = union.unionByName(part)
+        rows = self._runner.run("check", union.toArrow)
         return frozenset(asked[int(number)] for number in rows.column(0).to_numpy())
 
     def staged(self, ref: TableRef) -> DataFrame:
@@ -350,11 +350,11 @@ class LoadChecks:
             ids = self.staged(ref_of(rule.node)).select(f.col("id").alias("src"))
             touched = touched.join(ids, "src", "left_semi")
         counts = final.groupBy("src").agg(f.count("id").alias("edges"))
-        found = touched.join(counts, "src", "left").fillna({"edges": 0})
+        sources = touched.join(counts, "src", "left").fillna({"edges": 0})
         broken = f.col("edges") < rule.low
         if rule.high is not None:
             broken = broken | (f.col("edges") > rule.high)
-        return found.filter(broken).select(
+        return sources.filter(broken).select(
             f.col("src").alias("id"),
             f.lit(NO_PLACE).cast("bigint").alias(PLACE),
             f.col("edges").cast("string").alias("first"),

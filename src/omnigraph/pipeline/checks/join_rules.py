@@ -73,10 +73,10 @@ class JoinRelations:
             sources = self._fetched(check.failing.limit(self._limit))
             if sources:
                 by_source = {row["id"]: check.violation(failed_row(row)) for row in sources}
-                found = self._of_sources(check, by_source)
-                blamed = {each.violation.subject.entity_id for each in found}
+                records = self._of_sources(check, by_source)
+                blamed = {each.violation.subject.entity_id for each in records}
                 left = tuple(each for name, each in by_source.items() if name not in blamed)
-                rows += found
+                rows += records
                 counts = {check.rule.code: len(left)} if left else {}
                 blocking.append(Findings(violations=left, counts=counts))
         return Broken(rows=rows, blocking=gather(blocking))
@@ -128,8 +128,8 @@ class JoinRelations:
         return moved.select(PLACE, "source")
 
     def _fetched(self, frame: DataFrame) -> list[dict[str, Any]]:  # Any: one value per column
-        found: list[dict[str, Any]] = self._runner.run("check", frame.toArrow).to_pylist()
-        return found
+        rows: list[dict[str, Any]] = self._runner.run("check", frame.toArrow).to_pylist()
+        return rows
 
 
 def _broken(check: RelationCheck[RelationRule], row: Mapping[str, Any]) -> BrokenRow:

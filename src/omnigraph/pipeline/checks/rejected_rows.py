@@ -172,9 +172,9 @@ class RawTask:
 def fetch_rows(task: RawTask) -> Iterator[pa.RecordBatch]:
     """The body of a task: one row with the path of the file that it wrote."""
     storage = open_task_storage(task.plan.root)
-    found = dict(_split_lines(task, task.split) if task.split else _staged_lines(storage, task))
+    raws = dict(_split_lines(task, task.split) if task.split else _staged_lines(storage, task))
     batch = pa.RecordBatch.from_arrays(
-        [pa.array(list(found), pa.int64()), pa.array(list(found.values()), pa.large_binary())],
+        [pa.array(list(raws), pa.int64()), pa.array(list(raws.values()), pa.large_binary())],
         schema=RAW_ROWS,
     )
     name = f"{staging_folder(task.plan.operation_id)}/raws-{task.ordinal:06d}"

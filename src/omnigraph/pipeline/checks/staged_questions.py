@@ -50,8 +50,8 @@ class StagedRows:
     def sharing(self, names: Sequence[str], rows: pa.Table) -> pa.Table:
         """Ids and members of a tuple, of those that have the first member of one of the rows."""
         first = one_array(rows[names[0]]).drop_null()
-        found = (_with(batch, names[0], first) for batch in self._read(["id", *names]))
-        return pa.concat_tables([rows.select(["id", *names]).slice(0, 0), *found])
+        tables = (_with(batch, names[0], first) for batch in self._read(["id", *names]))
+        return pa.concat_tables([rows.select(["id", *names]).slice(0, 0), *tables])
 
     def _read(self, names: Sequence[str]) -> Iterable[pa.RecordBatch]:
         if self.view.handle is None:

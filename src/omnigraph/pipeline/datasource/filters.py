@@ -74,8 +74,8 @@ class _Column:
 def _column(item: NodeType | EdgeType, path: Sequence[str]) -> _Column | None:
     if len(path) != 1 or path[0] not in item.arrow_schema.names:
         return None
-    found = item.properties.get(path[0])
-    return _Column(path[0], STRING if found is None else found.type)
+    prop = item.properties.get(path[0])
+    return _Column(path[0], STRING if prop is None else prop.type)
 
 
 def _converted(column: _Column, given: spark.Filter, *, is_negated: bool) -> Predicate | None:
@@ -121,11 +121,11 @@ def _in(column: _Column, values: Sequence[object], *, is_negated: bool) -> Predi
         return NEVER
     held: list[Compare] = []
     for each in values:
-        found = _compare(column, FilterOp.EQ, each)
-        if found is None:
+        predicate = _compare(column, FilterOp.EQ, each)
+        if predicate is None:
             return None
-        if isinstance(found, Compare):
-            held.append(found)
+        if isinstance(predicate, Compare):
+            held.append(predicate)
     if not held:
         return column.is_set if is_negated else NEVER
     among = In(column.name, pa.array([each.value.as_py() for each in held], held[0].value.type))
@@ -137,8 +137,8 @@ def _prefix(column: _Column, prefix: object, *, is_negated: bool) -> Predicate |
         return None
     if not prefix:
         return NEVER if is_negated else column.is_set
-    found = _pushed(column, FilterOp.STARTS_WITH, prefix)
-    return found if found is None or not is_negated else Not(found)
+    predicate = _pushed(column, FilterOp.STARTS_WITH, prefix)
+    return predicate if predicate is None or not is_negated else Not(predicate)
 
 
 def _compare(column: _Column, op: FilterOp, value: object) -> Predicate | None:
@@ -188,5 +188,5 @@ def _pushed(column: _Column, op: FilterOp, value: object) -> Predicate | None:
         op,
         ir.Lit(value, column.type.as_nullable(nullable=False)),
     )
-    found = push_filters([compared], {})
-    return NEVER if found.is_never else found.predicate
+    pushed = push_filters([compared], {})
+    return NEVER if pushed.is_never else pushed.predicate

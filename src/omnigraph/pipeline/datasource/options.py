@@ -125,13 +125,13 @@ def storage_settings(overrides: Mapping[str, str]) -> StorageSettings:
 def _storage_options(options: dict[str, str]) -> dict[str, str]:
     """Take the options of the storage out of all options."""
     known = _variables()
-    found: dict[str, str] = {}
+    values: dict[str, str] = {}
     for option in [each for each in options if each.startswith(STORAGE_PREFIX)]:
         name = option.removeprefix(STORAGE_PREFIX)
         if name not in known:
             raise _unknown(option, [f"{STORAGE_PREFIX}{each}" for each in known])
-        found[name] = options.pop(option)
-    return found
+        values[name] = options.pop(option)
+    return values
 
 
 def _variables() -> dict[str, str]:
@@ -182,9 +182,9 @@ def _refuse_queries(options: Mapping[str, str]) -> None:
 def _require_one(options: Mapping[str, str], names: Sequence[str]) -> None:
     given = [name for name in names if name in options]
     if len(given) != 1:
-        found = " and ".join(given) if given else "none"
+        shown = " and ".join(given) if given else "none"
         raise InvalidArgument(
-            f"give exactly one of the options {', '.join(names)}; found {found}", options=given
+            f"give exactly one of the options {', '.join(names)}; found {shown}", options=given
         )
 
 

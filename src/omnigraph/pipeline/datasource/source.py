@@ -248,21 +248,21 @@ def _to_spark_schema(schema: pa.Schema) -> StructType:
     return from_arrow_schema(schema, prefer_timestamp_ntz=False)
 
 
-def _require_schema(given: StructType, found: StructType) -> None:
+def _require_schema(given: StructType, actual: StructType) -> None:
     """Refuse a schema that the caller gave and the table does not have.
 
     Raises:
         InvalidArgument: names, order, types or nulls differ.
     """
-    same = [each.name for each in given] == [each.name for each in found] and all(
+    same = [each.name for each in given] == [each.name for each in actual] and all(
         one.dataType.simpleString() == other.dataType.simpleString()
         and (one.nullable or not other.nullable)
-        for one, other in zip(given, found, strict=True)
+        for one, other in zip(given, actual, strict=True)
     )
     if not same:
         raise InvalidArgument(
             f"the schema {given.simpleString()} was given, and the table has"
-            f" {found.simpleString()}; leave the schema out, and choose with the option columns",
+            f" {actual.simpleString()}; leave the schema out, and choose with the option columns",
             given=given.simpleString(),
-            found=found.simpleString(),
+            found=actual.simpleString(),
         )

@@ -69,8 +69,8 @@ class StagedFiles:
         objects = self.graph.storage.objects
         paths = [path for path in self.paths() if path.endswith(".lance")]
         with ThreadPoolExecutor(_PROBES_AT_ONCE) as pool:
-            found = list(pool.map(objects.head, paths))
-        missing = [path for path, info in zip(paths, found, strict=True) if info is None]
+            infos = list(pool.map(objects.head, paths))
+        missing = [path for path, info in zip(paths, infos, strict=True) if info is None]
         if missing:
             raise StorageUnavailable(
                 f"{len(missing):,} of {len(paths):,} files that tasks wrote are not at"

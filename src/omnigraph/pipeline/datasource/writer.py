@@ -163,17 +163,17 @@ def _planned(
     from omnigraph.pipeline.spec.column_map import TargetSpec, plan_mapping, require_types
 
     types = _types(schema)
-    found: list[tuple[IntakePlan, RowMapping]] = []
+    plans: list[tuple[IntakePlan, RowMapping]] = []
 
     def capture(txn: WriteTxn) -> PreparedWrite:
         mapping = plan_mapping(txn.catalog, TargetSpec(type=options.table), list(types))
         require_types(mapping, types)
-        found[:] = [(_intake_plan(graph, txn, mapping), mapping)]
+        plans[:] = [(_intake_plan(graph, txn, mapping), mapping)]
         # Nothing is committed here: the protocol only captures again when others were faster.
         return PreparedWrite()
 
     graph.protocol.run(WriteRequest(kind=SidecarKind.LOAD, branch=options.branch), capture)
-    return found[0]
+    return plans[0]
 
 
 def _intake_plan(graph: GraphCoordinator, txn: WriteTxn, mapping: RowMapping) -> IntakePlan:
@@ -216,24 +216,24 @@ def _types(schema: StructType) -> dict[str, pa.DataType]:
 
     from omnigraph.pipeline.files.source_errors import source_errors
 
-    found: dict[str, pa.DataType] = {}
+    types: dict[str, pa.DataType] = {}
     for each in schema.fields:
-        if each.name in found:
+        if each.name in types:
             raise SourceError(
                 f"the frame has two columns `{each.name}`; rename or drop one", column=each.name
             )
         with source_errors("the frame"):
-            found[each.name] = to_arrow_type(each.dataType, timezone="UTC")
-    return found
+            types[each.name] = to_arrow_type(each.dataType, timezone="UTC")
+    return types
 
 
 def _finished(messages: Sequence[WriterCommitMessage | None]) -> list[IntakeResult]:
     """The results of all partitions, in their order."""
-    found: list[IntakeResult] = []
+    results: list[IntakeResult] = []
     for partition, each in enumerate(messages):
         if isinstance(each, StagedPart) and each.failure is not None:
             raise each.failure
         if not isinstance(each, StagedPart) or each.result is None:
             raise InternalError(f"task {partition} told nothing; please report this")
-        found.append(each.result)
-    return found
+        results.append(each.result)
+    return results

@@ -267,9 +267,9 @@ class _Run:
             times=StageTimes(clock),
             given=embedder if isinstance(self._lane, LocalLane) else None,
         )
-        found = embedding.survey(self._parts)
-        embedding.pay(found)
-        return [{key: embedding.places[key] for key in keys} for keys in found.keys]
+        survey = embedding.survey(self._parts)
+        embedding.pay(survey)
+        return [{key: embedding.places[key] for key in keys} for keys in survey.keys]
 
     def _write(self, model: TextModel, places: Sequence[Mapping[bytes, str]]) -> dict[str, int]:
         parts = self._folder / _PARTS / self._run
@@ -335,9 +335,9 @@ def _vector(
     if line.text is None:
         return None
     (key,) = text_keys(model.name, model.dimension, [line.text])
-    found = reader.find(key)
-    if found is None:
+    vector = reader.find(key)
+    if vector is None:
         raise InternalError(
             f"{line.where}: the vector that was paid for is gone; run the command again"
         )
-    return found
+    return vector

@@ -173,6 +173,6 @@ class _Filling:
         at = np.flatnonzero(wanted)
         held = [str(each) for each in texts.take(at).to_pylist()]
         keys = text_keys(target.model.name, target.model.dimension, held)
-        found = self._vectors.find_all(keys, self._places[target.name].files_of(keys))
-        kept = [place for place, vector in enumerate(found) if vector is not None]
-        return at[kept], [found[place] for place in kept]
+        vectors = self._vectors.find_all(keys, self._places[target.name].files_of(keys))
+        kept = [place for place, vector in enumerate(vectors) if vector is not None]
+        return at[kept], [vectors[place] for place in kept]

@@ -153,7 +153,7 @@ class EmbedJob:
         with self._running():
             txn = self._graph.protocol.capture(request, self._graph.clock.now_us())
             unpaid = sum(
-                self._embeddings[target.name].unpaid(found) for target, found in self._survey(txn)
+                self._embeddings[target.name].unpaid(survey) for target, survey in self._survey(txn)
             )
             self._stages.times.enter(EMBED)
             self._stages.count(rows=unpaid)
@@ -175,8 +175,8 @@ class EmbedJob:
     def _prepare(self, txn: WriteTxn) -> PreparedWrite:
         self._is_handed_over = False
         if self._embedded_for != txn.line.schema.schema_hash:
-            for target, found in self._survey(txn):
-                self._embeddings[target.name].pay(found)
+            for target, survey in self._survey(txn):
+                self._embeddings[target.name].pay(survey)
             self._plan = None
             self._embedded_for = txn.line.schema.schema_hash
         self._stages.enter(RESOLVE)
@@ -328,8 +328,8 @@ class EmbedJob:
 
 
 def _has_rows(store: TableStorage, handle: TableHandle, predicate: Predicate) -> bool:
-    found = store.scan(handle, columns=["id"], predicate=predicate, limit=1)
-    return any(batch.num_rows for batch in found)
+    batches = store.scan(handle, columns=["id"], predicate=predicate, limit=1)
+    return any(batch.num_rows for batch in batches)
 
 
 @contextmanager

@@ -127,9 +127,9 @@ class TextEmbedding:
         rows = retries = 0
         for result in self._lane.run(SURVEY, tasks, survey, SURVEYED):
             (batch,) = result.batches
-            found = [each for each in batch.column("key").to_pylist() if each is not None]
-            keys.append(tuple(found))
-            tokens |= dict(zip(found, map(int, batch.column("tokens").to_numpy()), strict=True))
+            part_keys = [each for each in batch.column("key").to_pylist() if each is not None]
+            keys.append(tuple(part_keys))
+            tokens |= dict(zip(part_keys, map(int, batch.column("tokens").to_numpy()), strict=True))
             rows += int(batch.column("rows").to_numpy().sum())
             retries += result.attempt - 1
         self._times.count(tasks=len(tasks), retries=retries, rows=rows)

@@ -130,14 +130,14 @@ def plan_export(
             "give a branch or a snapshot, not both: a snapshot names its branch",
             argument="snapshot",
         )
-    found = open_snapshot(graph, snapshot, MAIN_BRANCH if branch is None else branch)
-    chosen = select_types(found, types)
+    state = open_snapshot(graph, snapshot, MAIN_BRANCH if branch is None else branch)
+    chosen = select_types(state, types)
     target = find_output(out, settings.storage)
     _refuse_inside(target, graph.storage.location)
     OutputFolder(target, settings.storage).require_empty()
     return ExportPlan(
-        snapshot=found,
-        branch=graph.lines.branch_name(found.branch_id),
+        snapshot=state,
+        branch=graph.lines.branch_name(state.branch_id),
         types=chosen,
         form=known,
         out=target,
@@ -248,8 +248,8 @@ class SparkExport:
             return runs
         work = _rows_of(tables)
         self._stages.enter("sort", work)
-        found = self._job.run("sort", tasks, sort_rows, BLOCKS, work=work)
-        for task, result in zip(tasks, found, strict=True):
+        results = self._job.run("sort", tasks, sort_rows, BLOCKS, work=work)
+        for task, result in zip(tasks, results, strict=True):
             runs.setdefault(task.table.key, []).extend(read_runs(result.batches))
         return runs
 
@@ -261,8 +261,12 @@ class SparkExport:
         self._stages.enter("write", work)
         form, names, tasks = self._plan.form, list[str](), list[WriteTask]()
         for table in tables:
-            found = runs.get(table.key)
-            ranges = [None] if found is None else cut_ranges(found, self._plan.sizes.file_bytes)
+            table_runs = runs.get(table.key)
+            ranges = (
+                [None]
+                if table_runs is None
+                else cut_ranges(table_runs, self._plan.sizes.file_bytes)
+            )
             for number, ids in enumerate(ranges):
                 name = f"{table.file_stem}-{number:05d}.{form.value}"
                 names.append(name)

@@ -148,9 +148,9 @@ def cut_ranges(runs: Sequence[Run], range_bytes: int) -> list[IdRange]:
             bounds.append(each.first_id)
         passed += each.end - each.start
     lows, highs = [None, *bounds], [*bounds, None]
-    found = [_Bounds.of(run) for run in runs]
+    run_bounds = [_Bounds.of(run) for run in runs]
     return [
-        IdRange(low=low, high=high, slices=tuple(_slices(found, low, high)))
+        IdRange(low=low, high=high, slices=tuple(_slices(run_bounds, low, high)))
         for low, high in zip(lows, highs, strict=True)
     ]
 
@@ -183,11 +183,11 @@ def describe_runs(runs: Iterable[Run]) -> pa.RecordBatch:
 
 def read_runs(batches: Iterable[pa.RecordBatch]) -> list[Run]:
     """The runs of `describe_runs`, in order."""
-    found: dict[str, list[Block]] = {}
+    by_path: dict[str, list[Block]] = {}
     for batch in batches:
         for row in batch.to_pylist():
-            found.setdefault(row.pop("path"), []).append(Block(**row))
-    return [Run(path=path, blocks=tuple(blocks)) for path, blocks in found.items()]
+            by_path.setdefault(row.pop("path"), []).append(Block(**row))
+    return [Run(path=path, blocks=tuple(blocks)) for path, blocks in by_path.items()]
 
 
 def _chunks(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:

@@ -146,21 +146,21 @@ def _with_blobs(
     names = item.blob_properties
     for portion in _small(item, rows):
         row_ids = row_ids_of(portion[ROW_ID]).tolist()
-        found = {name: blobs_of_rows(handle, row_ids, name) for name in names}
+        blobs = {name: blobs_of_rows(handle, row_ids, name) for name in names}
         start, size_bytes = 0, 0
         for at in range(portion.num_rows):
-            row_bytes = sum(_length(found[name][at]) for name in names)
+            row_bytes = sum(_length(blobs[name][at]) for name in names)
             if at > start and size_bytes + row_bytes > _BLOB_BYTES:
-                yield portion.slice(start, at - start), _part(found, start, at)
+                yield portion.slice(start, at - start), _part(blobs, start, at)
                 start, size_bytes = at, 0
             size_bytes += row_bytes
-        yield portion.slice(start), _part(found, start, portion.num_rows)
+        yield portion.slice(start), _part(blobs, start, portion.num_rows)
 
 
 def _part(
-    found: Mapping[str, Sequence[BlobValue]], start: int, end: int
+    blobs: Mapping[str, Sequence[BlobValue]], start: int, end: int
 ) -> dict[str, Sequence[BlobValue]]:
-    return {name: values[start:end] for name, values in found.items()}
+    return {name: values[start:end] for name, values in blobs.items()}
 
 
 def _length(value: BlobValue) -> int:

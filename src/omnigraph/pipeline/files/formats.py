@@ -18,8 +18,8 @@ _PACKED: Final = (".gz", ".gzip", ".bz2", ".zst", ".xz")
 
 def guess_format(where: str) -> SourceFormat:
     """By the ending of the name, or of all files of a local folder; the graph format otherwise."""
-    found = {_SUFFIXES.get(each, SourceFormat.NDJSON) for each in _endings(where)}
-    return found.pop() if len(found) == 1 else SourceFormat.NDJSON
+    formats = {_SUFFIXES.get(each, SourceFormat.NDJSON) for each in _endings(where)}
+    return formats.pop() if len(formats) == 1 else SourceFormat.NDJSON
 
 
 def has_tabs(where: str) -> bool:

@@ -115,11 +115,11 @@ def find_row(
 
 def file_numbers(files: Sequence[InputFile]) -> dict[int, InputFile | None]:
     """Files by the numbers that frames give them; `None` where two files have the same."""
-    found: dict[int, InputFile | None] = {}
+    by_number: dict[int, InputFile | None] = {}
     for each in files:
         number = zlib.crc32(_spelled(each.uri).encode())
-        found[number] = None if number in found else each
-    return found
+        by_number[number] = None if number in by_number else each
+    return by_number
 
 
 def _run_at(runs: Sequence[RowRun], line: int) -> tuple[RowRun | None, int]:

@@ -112,9 +112,9 @@ def _after_newline(files: InputFiles, split: Split, start: int) -> int:
     at = start
     while at < split.end:
         piece = files.read(split.file, at, min(at + _STEP_BYTES, split.end))
-        found = piece.find(b"\n")
-        if found >= 0:
-            return at + found + 1
+        newline = piece.find(b"\n")
+        if newline >= 0:
+            return at + newline + 1
         at += len(piece)
     return split.end
 

@@ -68,12 +68,12 @@ class InputIntake:
             where = Where(source=source, first=len(self.results))
             self.begins.append(where)
             source += each.sources
-            found = each.take(plan, where, self.job.lane)
+            task_results = each.take(plan, where, self.job.lane)
             results = [
                 read_result(result.batches[0], IntakeResult, "an intake gave a {}")
-                for result in found
+                for result in task_results
             ]
-            self.job.count(found)
+            self.job.count(task_results)
             self.job.stages.count(
                 rows=sum(table.read for result in results for table in result.tables.values()),
                 size_bytes=sum(result.size_bytes for result in results),
@@ -207,9 +207,9 @@ class InputIntake:
         # What a part without runs holds of a file is not known.
         has_runs = all(each.runs or not each.lines for each in parts)
         if isinstance(given, FrameInput) and has_runs:
-            found = given.position_in_file(ordinal - first, line, [each.runs for each in parts])
-            if found is not None:
-                return found
+            position = given.position_in_file(ordinal - first, line, [each.runs for each in parts])
+            if position is not None:
+                return position
         return given.position(ordinal - first, line, [each.lines for each in parts])
 
     def _input_at(self, ordinal: int) -> int:
@@ -252,8 +252,8 @@ class InputIntake:
         )
 
     def _restage(self, tasks: Sequence[RestageTask]) -> None:
-        found = self.job.run("intake", tasks, restage, RESULT)
-        for task, each in zip(tasks, found, strict=True):
+        results = self.job.run("intake", tasks, restage, RESULT)
+        for task, each in zip(tasks, results, strict=True):
             table = read_result(
                 each.batches[0], TableIntake, "staging again gave a {}; please report this"
             )
@@ -264,9 +264,9 @@ class InputIntake:
             )
 
     def _respelled(self) -> dict[str, dict[str, str]]:
-        found: dict[str, dict[str, str]] = {}
+        respelled: dict[str, dict[str, str]] = {}
         for result in self.results:
             for name, spellings in result.respelled.items():
                 if spellings:
-                    found.setdefault(name, {}).update(spellings)
-        return found
+                    respelled.setdefault(name, {}).update(spellings)
+        return respelled

@@ -209,17 +209,17 @@ class FrameInput:
         body = FrameIntake(plan=plan, mapping=self.mapping, source=where.source, first=where.first)
         told = reading_errors(self.name, self.secrets, mapping=self.mapping, files=self.files)
         with changes_told(self.require_same), told:
-            found = require_spark(lane).run_partitions("intake", self.frame, body, RESULT)
+            results = require_spark(lane).run_partitions("intake", self.frame, body, RESULT)
         if self.require_same is not None:
             self.require_same()
-        return found
+        return results
 
     def position_in_file(
         self, part: int, line: int, parts: Sequence[Sequence[RowRun]]
     ) -> Position | None:
         """The row of its file, of those that are taken, counted from 1; `None` if not known."""
-        found = find_row(parts, part, line, file_numbers(self.files))
-        return None if found is None else Position(source=found[0].uri, line=found[1])
+        row = find_row(parts, part, line, file_numbers(self.files))
+        return None if row is None else Position(source=row[0].uri, line=row[1])
 
     def position(self, part: int, line: int, lines: Sequence[int]) -> Position:
         """The row of the frame in the order of its partitions, counted from 1."""

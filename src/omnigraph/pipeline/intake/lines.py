@@ -84,8 +84,8 @@ def take_lines(task: LineTask) -> Iterator[pa.RecordBatch]:
             )
             fitted = look_for_blobs(plan, fitted, blobs)
             stager.take(fitted, records.lines, raw, has_given_ids=records.rows.mentions("id"))
-        found = reader.findings.violations
-        stager.refuse(found[refused:], raw)
-        refused = len(found)
+        violations = reader.findings.violations
+        stager.refuse(violations[refused:], raw)
+        refused = len(violations)
     result = stager.finish(lines=reader.lines, size_bytes=size_bytes, findings=reader.findings)
     yield result_row(result)

@@ -98,10 +98,10 @@ def read_rejects(storage: GraphStorage, kept: KeptRejects, ordinal: int) -> Iter
 
 def read_raws(storage: GraphStorage, path: str) -> dict[int, bytes]:
     """The rows of a file as they were given, by their lines in the part."""
-    found: dict[int, bytes] = {}
+    raws: dict[int, bytes] = {}
     for batch in from_ipc(storage.objects.get(path)):
-        found |= {row["line"]: row["raw"] for row in batch.select(RAW_ROWS.names).to_pylist()}
-    return found
+        raws |= {row["line"]: row["raw"] for row in batch.select(RAW_ROWS.names).to_pylist()}
+    return raws
 
 
 def _row(row: RejectedRow, raw: bytes) -> dict[str, Any]:  # Any: as above

@@ -97,13 +97,13 @@ def look_for_blobs(plan: IntakePlan, rows: FittedRows, blobs: BlobBudget) -> Fit
     return rows
 
 
-def _of_part(found: Findings) -> Findings:
+def _of_part(findings: Findings) -> Findings:
     """The same, in the order of the part: rows are counted within what is taken at once."""
     violations = tuple(
         replace(each, subject=replace(each.subject, row=each.subject.input_line))
-        for each in found.violations
+        for each in findings.violations
     )
-    return replace(found, violations=violations)
+    return replace(findings, violations=violations)
 
 
 @dataclass
@@ -156,15 +156,15 @@ class RowStager:
             self._respelled[item.name].update(fitted.respelled)
             has_given_ids |= item.key is not None
         held.has_given_ids |= has_given_ids
-        found = check_rows(fitted, limit=ALL_ROWS)
-        self._findings = gather((self._findings, _of_part(found)), limit=self._plan.sample)
+        findings = check_rows(fitted, limit=ALL_ROWS)
+        self._findings = gather((self._findings, _of_part(findings)), limit=self._plan.sample)
         is_bad = np.zeros(fitted.table.num_rows, np.bool_)
-        is_bad[[each.subject.row for each in found.violations if each.subject.row is not None]] = (
-            True
-        )
+        is_bad[
+            [each.subject.row for each in findings.violations if each.subject.row is not None]
+        ] = True
         good = fitted.table
         if is_bad.any():
-            self._rejects.add(ref, found.violations, raw)
+            self._rejects.add(ref, findings.violations, raw)
             held.bad.append(_keys_of(item, fitted.table, lines, is_bad))
             good = good.filter(pa.array(~is_bad))
         if self._plan.is_rehearsal:
@@ -186,13 +186,15 @@ class RowStager:
         self._filler.close()
         tables = {ref: self._finish(ref, held) for ref, held in self._held.items()}
         folder, sample = staging_folder(self._plan.operation_id), self._plan.sample
-        found = gather((findings or Findings(), self._findings), limit=sample)
+        all_findings = gather((findings or Findings(), self._findings), limit=sample)
         return IntakeResult(
             ordinal=self._ordinal,
             lines=lines,
             size_bytes=size_bytes,
             tables=tables,
-            findings=keep_findings(self._storage, folder, self._ordinal, found, sample=sample),
+            findings=keep_findings(
+                self._storage, folder, self._ordinal, all_findings, sample=sample
+            ),
             respelled=dict(self._respelled),
             no_records=0 if findings is None else findings.total,
             rejects=self._rejects.keep(self._storage, folder, self._ordinal),

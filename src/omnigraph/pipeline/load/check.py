@@ -57,8 +57,8 @@ class LoadCheck:
             self._open_views()
         self._superseded = self._checks.superseded()
         storage = self.job.storage
-        found = (*self.intake.findings(storage), self.intake.located(self._checks.findings()))
-        return gather(found, limit=limit)
+        findings = (*self.intake.findings(storage), self.intake.located(self._checks.findings()))
+        return gather(findings, limit=limit)
 
     def bad_rows(self) -> SparkBadRows:
         """The rows as a verdict needs them."""

@@ -55,13 +55,13 @@ class LoadInput:
     @property
     def digest(self) -> str:
         """What tells this input, and what is made of it, from another."""
-        found = hashlib.sha256(self._request.digested.encode())
+        digest = hashlib.sha256(self._request.digested.encode())
         for source in self._sources:
-            found.update(f"{source.definition}\n".encode())
+            digest.update(f"{source.definition}\n".encode())
         for each in self._inputs:
             for mark in each.marks or ("?",):
-                found.update(f"{mark}\n".encode())
-        return found.hexdigest()
+                digest.update(f"{mark}\n".encode())
+        return digest.hexdigest()
 
     @property
     def paid_folder(self) -> str:

@@ -316,29 +316,29 @@ class PipelineRun:
         files = find_files(spec, self._settings)
         is_same = same_files(files, self._settings)
         with changes_told(is_same):
-            found, cursor = self._look_for_range(spec, spec.cursor, files, history)
+            span, cursor = self._look_for_range(spec, spec.cursor, files, history)
         if is_same is not None:
             is_same()
         # A range says what is new, not what is in it: all of it again is another run.
         refreshed = history.last_id if self._options.full_refresh else None
         # Rows may come late into a range that was read: it is known by their number too.
-        within = [found.after, found.until, found.rows, found.without_value, refreshed]
+        within = [span.after, span.until, span.rows, span.without_value, refreshed]
         marks = [json.dumps([spec.name, *within])]
         source = frame_source(
             spec,
             targets,
             self._settings,
             files,
-            opened_by=_Within(spec, found, tuple(files)),
+            opened_by=_Within(spec, span, tuple(files)),
             marks=marks,
-            is_empty=not found.has_types,
+            is_empty=not span.has_types,
         )
         warnings = (
             (
-                f"source {spec.name!r} has {found.without_value:,} rows without a value in"
+                f"source {spec.name!r} has {span.without_value:,} rows without a value in"
                 f" `{spec.cursor.column}`; only a full refresh reads them",
             )
-            if found.without_value
+            if span.without_value
             else ()
         )
         return _PlannedSource(
@@ -363,9 +363,9 @@ class PipelineRun:
                 return CursorRange(after=kept, until=None, has_types=False), None
             mapping = self._mapping(spec.name, columns)
             last = self._last(spec, mapping, history)
-            found = find_range(frame, cursor, last, spark.runner, source=spec.name, secrets=secrets)
-        reached = last if found.until is None else found.until
-        return found, None if reached is None else {"value": reached, "mapping": mapping}
+            span = find_range(frame, cursor, last, spark.runner, source=spec.name, secrets=secrets)
+        reached = last if span.until is None else span.until
+        return span, None if reached is None else {"value": reached, "mapping": mapping}
 
     def _mapping(self, source: str, columns: Sequence[tuple[str, str]]) -> str:
         """What a cursor holds for: a source, what is made of it, and the types of what is used."""

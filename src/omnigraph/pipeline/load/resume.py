@@ -144,8 +144,8 @@ def kept_intake(storage: GraphStorage, operation_id: str, state: IntakeState) ->
         body: dict[str, Any] = json.loads(storage.objects.get(_path(operation_id)))
     except ObjectMissing:
         return None
-    found = (body["format"], body["fingerprint"], body["schema_hash"], body["pins"])
-    if found != (_FORMAT, state.fingerprint, state.schema_hash, dict(state.pins)):
+    origin = (body["format"], body["fingerprint"], body["schema_hash"], body["pins"])
+    if origin != (_FORMAT, state.fingerprint, state.schema_hash, dict(state.pins)):
         return None
     return KeptIntake(
         results=[_from_json(each) for each in body["results"]],

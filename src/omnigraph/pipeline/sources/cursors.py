@@ -115,8 +115,8 @@ def find_range(
         f.count_if(column.isNull()).alias("missing"),
     )
     with reading_errors(source, secrets):
-        found: pa.Table = runner.run("list", asked.toArrow)
-    row = found.to_pylist()[0]
+        table: pa.Table = runner.run("list", asked.toArrow)
+    row = table.to_pylist()[0]
     return CursorRange(
         after=after,
         until=_json(cursor, row["until"]),

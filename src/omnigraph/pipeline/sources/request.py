@@ -159,12 +159,12 @@ def secrets_of(spec: SourceSpec) -> list[str]:
 
 
 def _secret_options(spec: SourceSpec) -> list[str]:
-    found = [
+    values = [
         value
         for name, value in spec.options.items()
         if is_secret_option(name) or holds_url_secret(value) or name.lower() in ("url", "user")
     ]
-    return [*found, *(part for value in spec.options.values() for part in url_secrets(value))]
+    return [*values, *(part for value in spec.options.values() for part in url_secrets(value))]
 
 
 def _merges_schemas(spec: SourceSpec) -> bool:
@@ -269,15 +269,15 @@ def _target(request: SourceRequest) -> TargetSpec:
 
 
 def _values(columns: Mapping[str, str | Mapping[str, str]]) -> dict[str, Value]:
-    found: dict[str, Value] = {}
+    values: dict[str, Value] = {}
     for name, value in columns.items():
         if isinstance(value, str):
-            found[name] = Column(name=value)
+            values[name] = Column(name=value)
         elif isinstance(value, dict) and set(value) == {"expr"} and isinstance(value["expr"], str):
-            found[name] = Expression(sql=value["expr"])
+            values[name] = Expression(sql=value["expr"])
         else:
             raise InvalidArgument(
                 f"`{name}` is a column of the source, or {{'expr': '…'}}, not {value!r}",
                 argument="columns",
             )
-    return found
+    return values

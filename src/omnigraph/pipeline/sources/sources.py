@@ -129,11 +129,11 @@ class FrameSource:
             self.shapes.require_alike(_used_columns(self.targets, mappings))
         if self.texts is not None:
             self.texts.require_kept(session, frame, _plain_columns(mappings))
-        found: list[JobInput] = []
+        inputs: list[JobInput] = []
         for target, mapping in zip(self.targets, mappings, strict=True):
             with mistakes_told(self.name, target):
                 mapped = self._projected(frame, mapping)
-            found.append(
+            inputs.append(
                 FrameInput(
                     name=self.name,
                     frame=mapped.drop(*ORIGIN) if _moves_rows(mapping) else mapped,
@@ -144,7 +144,7 @@ class FrameSource:
                     files=self.files,
                 )
             )
-        return found
+        return inputs
 
     def _mapping(self, catalog: Catalog, target: TargetSpec, names: Sequence[str]) -> RowMapping:
         with mistakes_told(self.name, target):

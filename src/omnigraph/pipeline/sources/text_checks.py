@@ -70,16 +70,16 @@ class TextCheck:
             frame = session.spark.read.format("text").load(addresses_of(self.spec, self.files))
         shown = f.substring(f.make_valid_utf8(f.col("value")), 1, _SHOWN)
         path = frame.metadataColumn("_metadata").getField("file_path")
-        found = self._run(
+        rows = self._run(
             session,
             frame.where(~f.is_valid_utf8(f.col("value")))
             .select(path.alias("path"), shown.alias("line"))
             .limit(1),
         ).to_pylist()
-        if found:
-            where = our_address(found[0]["path"])
+        if rows:
+            where = our_address(rows[0]["path"])
             raise SourceError(
-                f"{where} is no UTF-8, in the line {found[0]['line']!r}; convert it, or give its"
+                f"{where} is no UTF-8, in the line {rows[0]['line']!r}; convert it, or give its"
                 " encoding as an option of the reader (encoding=ISO-8859-1)",
                 source=self.spec.name,
                 path=where,
@@ -101,10 +101,10 @@ class TextCheck:
             f.schema_of_variant_agg(f.try_variant_get(f.col("row"), f'$["{name}"]', "variant"))
             for name in names
         ]
-        found = self._run(
+        table = self._run(
             session, frame.agg(*(kind.alias(str(at)) for at, kind in enumerate(kinds)))
         )
-        for name, column in zip(names, found.columns, strict=True):
+        for name, column in zip(names, table.columns, strict=True):
             kind = column[0].as_py()
             if kind is not None and _MIXED.search(kind):
                 raise SourceError(

@@ -237,8 +237,8 @@ def _failed_without_words(text: str, stage: str) -> PipelineTaskError:
     lost = _LOST_TASK.search(text)
     partition = None if lost is None else int(lost["task"])
     attempts = None if lost is None else int(lost["times"])
-    found = find_reason(text)
-    reason = found.text
+    spark_reason = find_reason(text)
+    reason = spark_reason.text
     is_killed = _KILLED.search(text) is not None
     if is_killed:
         reason = "its Python worker or executor was killed, most often for lack of memory"
@@ -248,10 +248,10 @@ def _failed_without_words(text: str, stage: str) -> PipelineTaskError:
     task = "a task" if partition is None else f"task {partition}"
     often = "" if attempts is None else f" {_times(attempts)}"
     details: dict[str, JsonValue] = {
-        "conditions": list(found.conditions),
-        "path": found.path,
-        "is_of_database": found.is_of_database,
-        "sql": found.sql,
+        "conditions": list(spark_reason.conditions),
+        "path": spark_reason.path,
+        "is_of_database": spark_reason.is_of_database,
+        "sql": spark_reason.sql,
     }
     if is_killed:
         details = {}
@@ -278,24 +278,24 @@ def _times(attempts: int) -> str:
 
 def _causes(text: str) -> list[str]:
     """What Spark and its causes say, the outermost first; each in one line."""
-    found: list[list[str]] = []
+    paragraphs: list[list[str]] = []
     is_stack = False
     for line in text.splitlines():
         shown = line.strip()
-        if shown.startswith(("Caused by: ", ": ")) or (shown and not found):
-            found.append([shown])
+        if shown.startswith(("Caused by: ", ": ")) or (shown and not paragraphs):
+            paragraphs.append([shown])
             is_stack = False
         elif shown.startswith(("at ", "== ", "JVM stacktrace", "...")) or not shown:
             is_stack = True
         elif not is_stack:
-            found[-1].append(shown)
-    causes = [_JVM_PREFIX.sub("", " ".join(lines)) for lines in found]
+            paragraphs[-1].append(shown)
+    causes = [_JVM_PREFIX.sub("", " ".join(lines)) for lines in paragraphs]
     return [each for each in causes if not _CALL.match(each)] or ["no reason was given"]
 
 
 def _has_words(cause: str) -> bool:
-    found = _CONDITION.search(cause)
-    return found is not None and found["name"] not in _WORDLESS
+    condition = _CONDITION.search(cause)
+    return condition is not None and condition["name"] not in _WORDLESS
 
 
 def _last_words(text: str) -> str:

@@ -88,8 +88,8 @@ def require_matching_executors(
             " (PYSPARK_PYTHON)",
             cluster=session.cluster,
         ) from error
-    found = Versions(**answer["versions"])
-    _require_same(found, versions_here(), session.cluster)
+    versions = Versions(**answer["versions"])
+    _require_same(versions, versions_here(), session.cluster)
     if answer["failure"] is not None:
         raise ExecutorMismatch(
             f"an executor of {session.cluster} cannot open the graph: {answer['failure']}; give it"
@@ -97,7 +97,7 @@ def require_matching_executors(
             cluster=session.cluster,
             failure=answer["failure"],
         )
-    return found
+    return versions
 
 
 def _require_same(executor: Versions, driver: Versions, cluster: str) -> None:

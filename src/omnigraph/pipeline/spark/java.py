@@ -44,16 +44,16 @@ def find_java() -> JavaRuntime:
     Raises:
         SparkNotInstalled: there is none, or it is older than 17.
     """
-    found = dict(_PROPERTY.findall(_ask_java()))
-    if "java.version" not in found:
+    properties = dict(_PROPERTY.findall(_ask_java()))
+    if "java.version" not in properties:
         raise SparkNotInstalled(
             "Spark needs Java, and neither $JAVA_HOME/bin/java nor, without JAVA_HOME, a java on"
             f" PATH can be run; {_INSTALL}"
         )
     java = JavaRuntime(
-        version=found["java.version"],
-        vm_version=found.get("java.vm.version", ""),
-        home=found.get("java.home", ""),
+        version=properties["java.version"],
+        vm_version=properties.get("java.vm.version", ""),
+        home=properties.get("java.home", ""),
     )
     if java.major < MIN_JAVA:
         raise SparkNotInstalled(

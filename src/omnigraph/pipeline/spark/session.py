@@ -242,9 +242,9 @@ def start_session(
 ) -> Future[PipelineSession]:
     """As `open_session`, in a thread; what is missing on the machine is raised here at once."""
     future: Future[PipelineSession] = Future()
-    found = spark or find_active_session()
-    if found is not None:
-        future.set_result(PipelineSession(found, is_owned=False))
+    existing_spark = spark or find_active_session()
+    if existing_spark is not None:
+        future.set_result(PipelineSession(existing_spark, is_owned=False))
         return future
     start = _prepare(settings, command)
 

@@ -281,8 +281,8 @@ class _ClassicJobs:
 
     def _jobs(self) -> list[SparkJobInfo]:
         tracker = self._context.statusTracker()
-        found = [tracker.getJobInfo(job) for job in tracker.getJobIdsForGroup(self.group)]
-        return [job for job in found if job is not None]
+        jobs = [tracker.getJobInfo(job) for job in tracker.getJobIdsForGroup(self.group)]
+        return [job for job in jobs if job is not None]
 
 
 class _ConnectJobs:

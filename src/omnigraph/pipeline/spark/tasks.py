@@ -287,23 +287,23 @@ def _row(
 
 
 def _read_results(rows: pa.Table, stage: str, expected: int) -> list[TaskResult]:
-    found = _results(rows, stage)
-    if [each.partition for each in found] != list(range(expected)):
+    results = _results(rows, stage)
+    if [each.partition for each in results] != list(range(expected)):
         raise InternalError(
-            f"stage {stage} of {expected} tasks gave {len(found)} results; please report this",
+            f"stage {stage} of {expected} tasks gave {len(results)} results; please report this",
             stage=stage,
         )
-    return found
+    return results
 
 
 def _results(rows: pa.Table, stage: str) -> list[TaskResult]:
-    found = sorted(rows.to_pylist(), key=lambda row: row["partition"])
-    for row in found:
+    ordered_rows = sorted(rows.to_pylist(), key=lambda row: row["partition"])
+    for row in ordered_rows:
         if row["failure"] is not None:
             raise read_failure(row["failure"]).to_error(stage)
     return [
         TaskResult(
             partition=row["partition"], attempt=row["attempt"], batches=from_ipc(row["result"])
         )
-        for row in found
+        for row in ordered_rows
     ]

@@ -79,11 +79,11 @@ class RowMapping:
     @property
     def kinds(self) -> dict[str, PropType]:
         """The type that each of the values must have."""
-        found = {name: _kind(self.item, name) for name in self.item.arrow_schema.names}
+        kinds = {name: _kind(self.item, name) for name in self.item.arrow_schema.names}
         for end, parts in self.key_parts.items():
             node = self.end_types[end]
-            found |= {name: node.properties[part].type for part, name in parts.items()}
-        return {name: found[name] for name in self.values}
+            kinds |= {name: node.properties[part].type for part, name in parts.items()}
+        return {name: kinds[name] for name in self.values}
 
     end_types: Mapping[str, NodeType] = field(default_factory=dict)
     """The node types of the ends that are given by their keys."""
@@ -170,11 +170,11 @@ def plan_mapping(catalog: Catalog, spec: TargetSpec, names: Sequence[str]) -> Ro
                 column=value.name,
                 property=name,
             )
-    found = RowMapping(
+    mapping = RowMapping(
         item=item, values=values, key_parts=key_parts, end_types=end_types, where=spec.where
     )
-    _require_complete(found)
-    return found
+    _require_complete(mapping)
+    return mapping
 
 
 def require_types(mapping: RowMapping, types: Mapping[str, pa.DataType]) -> None:

@@ -175,13 +175,13 @@ def _on_error(root: Section) -> OnError:
     node = root.get("on_error")
     reader = root.reader
     if isinstance(node, YamlScalar):
-        found = OnError(action=reader.word(node, "on_error", ErrorAction) or ErrorAction.FAIL)
+        on_error = OnError(action=reader.word(node, "on_error", ErrorAction) or ErrorAction.FAIL)
     else:
         section = reader.section(node, "on_error", _ON_ERROR_KEYS)
         if section is None:
             return OnError()
         most, ratio = section.get("max_rejects"), section.get("max_reject_ratio")
-        found = OnError(
+        on_error = OnError(
             action=section.needed_word("action", ErrorAction) or ErrorAction.FAIL,
             rejects=section.text("rejects"),
             max_rejects=None
@@ -191,13 +191,13 @@ def _on_error(root: Section) -> OnError:
             if ratio is None
             else reader.parsed(ratio, section.path("max_reject_ratio"), parse_ratio, 0.0),
         )
-    if found.action is ErrorAction.QUARANTINE and found.rejects is None:
+    if on_error.action is ErrorAction.QUARANTINE and on_error.rejects is None:
         root.refuse(
             "on_error",
             "missing_key",
             "quarantine needs `rejects`, where the bad rows go: {action: quarantine, rejects: …}",
         )
-    return found
+    return on_error
 
 
 def _sources(root: Section, mode: LoadMode) -> Iterator[tuple[str, SourceSpec]]:

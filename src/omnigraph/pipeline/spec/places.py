@@ -23,14 +23,16 @@ if TYPE_CHECKING:
 def places_of(section: Section) -> dict[str, str]:
     """The places of a mapping of nodes or edges, by the names of its values."""
     keys, values = section.node.keys, section.node.values
-    found: dict[str, Extent] = {"": keys.get("type", section.node.extent)}
-    found |= {name: keys[name] for name in ("id", "src", "dst") if name in keys}
+    extents: dict[str, Extent] = {"": keys.get("type", section.node.extent)}
+    extents |= {name: keys[name] for name in ("id", "src", "dst") if name in keys}
     if "where" in keys:
-        found[WHERE] = keys["where"]
+        extents[WHERE] = keys["where"]
     for end in ("src", "dst"):
-        found |= {f"{end}:{part}": at for part, at in _keys(_below(values.get(end), "key")).items()}
-    found |= _keys(values.get("columns"))
-    return {name: section.reader.problems.place(extent) for name, extent in found.items()}
+        extents |= {
+            f"{end}:{part}": at for part, at in _keys(_below(values.get(end), "key")).items()
+        }
+    extents |= _keys(values.get("columns"))
+    return {name: section.reader.problems.place(extent) for name, extent in extents.items()}
 
 
 def filled_of(section: Section, *names: str) -> tuple[str, ...]:

@@ -98,8 +98,8 @@ def url_secrets(text: str) -> list[str]:
     """The passwords, tokens and keys that an address carries."""
     if not _is_address(text):
         return []
-    found = [match["value"] for match in _URL_PASSWORD.finditer(text)]
-    return found + [
+    passwords = [match["value"] for match in _URL_PASSWORD.finditer(text)]
+    return passwords + [
         match["value"] for match in _URL_PARAMETER.finditer(text) if is_secret_option(match["name"])
     ]
 

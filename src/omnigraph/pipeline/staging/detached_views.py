@@ -78,12 +78,12 @@ class StagedViews:
 
     def tables(self, txn: WriteTxn, results: Sequence[IntakeResult]) -> dict[TableRef, StagedTable]:
         """Every table of the graph, with what is staged for it."""
-        found: dict[TableRef, StagedTable] = {}
+        tables: dict[TableRef, StagedTable] = {}
         for ref, item in txn.tables.types.items():
             committed = txn.readable(ref)
             view = self.views.get(ref)
             start = view.fragments[0] if view is not None and view.fragments else 0
-            found[ref] = StagedTable(
+            tables[ref] = StagedTable(
                 item=item,
                 committed=TaskTable(layout=committed.layout, pin=committed.pin),
                 committed_fragments=self._fragments_of(committed),
@@ -92,7 +92,7 @@ class StagedViews:
                 else TaskTable(layout=view.handle.layout, pin=view.handle.pin),
                 parts=() if view is None else staged_parts(ref, results, start),
             )
-        return found
+        return tables
 
     def _fragments_of(self, committed: TableHandle) -> tuple[FragmentInfo, ...]:
         """Asked once of a version, which never changes: each check wants those of all tables."""

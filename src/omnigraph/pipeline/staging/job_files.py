@@ -100,15 +100,15 @@ def keep_batches(storage: GraphStorage, name: str, batches: Sequence[pa.RecordBa
 
 def noted_files(storage: GraphStorage, operation_id: str) -> list[str]:
     """Every file below the root that a task of the job has noted."""
-    begin, found = _notes(operation_id), list[str]()
+    begin, paths = _notes(operation_id), list[str]()
     for each in storage.objects.list(staging_folder(operation_id)):
         if each.path.startswith(begin):
             try:
-                found += json.loads(storage.objects.get(each.path))
+                paths += json.loads(storage.objects.get(each.path))
             except ObjectMissing:
                 # Whoever took it away has seen to its files.
                 continue
-    return found
+    return paths
 
 
 def _notes(operation_id: str) -> str:

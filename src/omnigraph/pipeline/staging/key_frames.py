@@ -91,17 +91,17 @@ def staged_parts(
     parts: list[StagedPart] = []
     number = first_fragment
     for result in results:
-        found = result.tables.get(ref)
-        if found is None:
+        table = result.tables.get(ref)
+        if table is None:
             continue
-        count = len(found.pieces.added)
+        count = len(table.pieces.added)
         parts.append(
             StagedPart(
                 ordinal=result.ordinal,
                 fragments=tuple(range(number, number + count)),
-                first_line=found.first_line,
-                lines_file=found.lines_file,
-                bad_file=found.bad_file,
+                first_line=table.first_line,
+                lines_file=table.lines_file,
+                bad_file=table.bad_file,
             )
         )
         number += count

@@ -75,12 +75,12 @@ class PaidVectors:
 
     def keys_by_file(self) -> dict[str, list[bytes]]:
         """Which keys each file holds that can be read; reads all files."""
-        found: dict[str, list[bytes]] = {}
+        by_file: dict[str, list[bytes]] = {}
         for path in self.files():
             batch = read_file(self._objects, path)
             if batch is not None:
-                found[path] = _keys(batch)
-        return found
+                by_file[path] = _keys(batch)
+        return by_file
 
     def files(self) -> list[str]:
         """The names of the files, those of folders inside too."""
@@ -106,9 +106,9 @@ class PaidVectors:
             self._before = self.keys_by_file()
             self._reader = VectorReader(self._objects, _by_key(self._before))
         keys = text_keys(model, dimension, texts)
-        found = [self._reader.find(key) for key in keys]
-        self._given.update(key for key, each in zip(keys, found, strict=True) if each is not None)
-        return found
+        vectors = [self._reader.find(key) for key in keys]
+        self._given.update(key for key, each in zip(keys, vectors, strict=True) if each is not None)
+        return vectors
 
     def keep_texts(
         self, model: str, dimension: int, texts: Sequence[str], vectors: npt.NDArray[np.float32]
@@ -147,10 +147,10 @@ class VectorFiles:
         self, keys: Sequence[bytes], paths: Sequence[str | None]
     ) -> list[npt.NDArray[np.float32] | None]:
         """The vectors of keys, each in its file; every file is read once, if there are many too."""
-        found: list[npt.NDArray[np.float32] | None] = [None] * len(keys)
+        vectors: list[npt.NDArray[np.float32] | None] = [None] * len(keys)
         for at in sorted(range(len(keys)), key=lambda at: paths[at] or ""):
-            found[at] = self.find(keys[at], paths[at])
-        return found
+            vectors[at] = self.find(keys[at], paths[at])
+        return vectors
 
     def _read(self, path: str) -> dict[bytes, npt.NDArray[np.float32]]:
         batch = read_file(self._objects, path)

@@ -126,9 +126,9 @@ class DistributedUpsert:
             by_part = placed.select(*PLACES).repartitionById(len(parts), "part")
             return by_part.mapInArrow(body, RESULT_DDL).toArrow()
 
-        found = self.lane.runner.run("resolve", action, tasks=len(parts))
+        rows = self.lane.runner.run("resolve", action, tasks=len(parts))
         results = sorted(
-            read_results(found, PartResult, _OTHERWISE),
+            read_results(rows, PartResult, _OTHERWISE),
             key=lambda each: each.number,
         )
         if [each.number for each in results] != [each.number for each in parts]:
@@ -171,9 +171,9 @@ class DistributedUpsert:
             )
             for start in range(count)
         ]
-        found = self.lane.run("delete replaced", tasks, delete_replaced, RESULT)
-        self.times.count(tasks=len(tasks), retries=sum(each.attempt - 1 for each in found))
-        return join_pieces(read_result(each.batches[0], Pieces, _OTHERWISE) for each in found)
+        results = self.lane.run("delete replaced", tasks, delete_replaced, RESULT)
+        self.times.count(tasks=len(tasks), retries=sum(each.attempt - 1 for each in results))
+        return join_pieces(read_result(each.batches[0], Pieces, _OTHERWISE) for each in results)
 
 
 def _by_fragment(results: Iterable[PartResult]) -> dict[int, list[Offsets]]:

@@ -86,8 +86,8 @@ class Upserts:
         Raises:
             Stale: others wrote or removed a row of the same id, or rewrote a fragment.
         """
-        found = self.store.changed_since(newer, base)
-        touched = pa.chunked_array([found.changed, found.removed])
+        changes = self.store.changed_since(newer, base)
+        touched = pa.chunked_array([changes.changed, changes.removed])
         moved: WrittenUpdate | None = None
         if self.distributed is not None and not (
             len(touched) and holds_any(self.store, view, "id", touched)

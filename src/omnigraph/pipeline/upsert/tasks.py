@@ -163,10 +163,10 @@ class PartBody:
         """One row with the pickled `PartResult`."""
         from pyspark import TaskContext
 
-        found = [batch for batch in batches if batch.num_rows]
-        if not found:
+        filled_batches = [batch for batch in batches if batch.num_rows]
+        if not filled_batches:
             return
-        places = pa.Table.from_batches(found)
+        places = pa.Table.from_batches(filled_batches)
         part = self.parts[places["part"][0].as_py()]
         context = TaskContext.get()
         attempt = 1 if context is None else context.attemptNumber() + 1
@@ -300,7 +300,7 @@ def delete_replaced(task: Deletion) -> Iterator[pa.RecordBatch]:
 
     storage = open_task_storage(task.root)
     base = open_task_table(storage, task.table)
-    found: list[Pieces] = []
+    pieces: list[Pieces] = []
     for fragment, parts in task.replaced.items():
         addresses = np.concatenate([read_addresses(storage, fragment, each) for each in parts])
         if len(np.unique(addresses)) != len(addresses):
@@ -308,8 +308,8 @@ def delete_replaced(task: Deletion) -> Iterator[pa.RecordBatch]:
                 f"{task.table.layout.table_key}: an upsert replaces a row of fragment {fragment}"
                 " twice, so some id is in its input twice; please report this"
             )
-        found.append(storage.tables.delete_addresses(base, addresses.tolist()))
-    yield result_row(join_pieces(found))
+        pieces.append(storage.tables.delete_addresses(base, addresses.tolist()))
+    yield result_row(join_pieces(pieces))
 
 
 def read_addresses(storage: GraphStorage, fragment: int, offsets: Offsets) -> _Numbers:
