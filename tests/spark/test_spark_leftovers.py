@@ -492,7 +492,14 @@ def test_the_pin_of_a_job_lives_as_long_as_a_lease(loads: Loads) -> None:
     graph = loads.graph._graph
     settings = replace(Settings().storage, lease_ttl_ms=12_345)
     operation = new_operation_id(graph.ids)
-    with pin_for_job(graph, settings, operation_id=operation, kind="embed", owner="act") as held:
+    with pin_for_job(
+        graph.storage.objects,
+        graph.clock,
+        settings,
+        operation_id=operation,
+        kind="embed",
+        owner="act",
+    ) as held:
         held.hold([])
         (path,) = (loads.root / PINS).glob("*.json")
         pin = json.loads(path.read_text())

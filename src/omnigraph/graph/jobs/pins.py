@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from omnigraph.clock import Clock
-    from omnigraph.graph.lifecycle.coordinator import GraphCoordinator
     from omnigraph.settings import StorageSettings
     from omnigraph.storage.handles import TableHandle
     from omnigraph.storage.objects import StorageAdapter
@@ -61,17 +60,18 @@ def pin_path(operation_id: str) -> str:
 
 
 def pin_for_job(
-    graph: GraphCoordinator,
+    objects: StorageAdapter,
+    clock: Clock,
     settings: StorageSettings,
     *,
     operation_id: str,
     kind: str,
     owner: str | None = None,
 ) -> JobPin:
-    """The pin of a job on an open graph; it lives as long as a lease does."""
+    """The pin of a job on the graph of these objects; it lives as long as a lease does."""
     return JobPin(
-        graph.storage.objects,
-        graph.clock,
+        objects,
+        clock,
         operation_id=operation_id,
         kind=kind,
         owner=owner,

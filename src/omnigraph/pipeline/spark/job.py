@@ -141,6 +141,13 @@ def open_job(
         lane=lane,
         stages=stages,
         operation_id=known,
-        pin=pin_for_job(graph, settings.storage, operation_id=known, kind=kind, owner=actor_id),
+        pin=pin_for_job(
+            graph.storage.objects,
+            graph.clock,
+            settings.storage,
+            operation_id=known,
+            kind=kind,
+            owner=actor_id,
+        ),
         shared_filesystem=shared_filesystem,
     )
