@@ -1,7 +1,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help install check test test-all format lock grammar bench clean
+.PHONY: help install check test test-ci test-all format lock grammar bench clean
 
 LIB := . scripts/lib.sh
 
@@ -11,11 +11,15 @@ help: ## List every target
 install: ## Create .venv with everything that development needs
 	@$(LIB); install_packages all
 
-check: install ## Format, lint, types, contracts, unit and corpus tests, scripts
-	@$(LIB); static_checks; run_tests -q -n auto --maxprocesses 8 $(wildcard tests/unit tests/corpus tests/scripts)
+check: install ## Format, lint, types, contracts, corpus, scripts, unit tests without a graph: two minutes
+	@$(LIB); static_checks; run_tests -q -n auto --maxprocesses 8 \
+		-m "not slow and not extended and not disk" tests/unit tests/corpus tests/scripts
 
-test: ## The default suite, as continuous integration runs it
+test: ## The default suite: at least one case of every promise, in ten minutes
 	@scripts/test.sh
+
+test-ci: ## What continuous integration runs: the default suite, then more cases of the same promises
+	@.ci/run
 
 test-all: ## The full products, hours of them, in named parts: PART="crash recovery" runs some
 	@$(LIB); check_java; install_packages all; .venv/bin/python scripts/test_all.py $(PART)

@@ -13,5 +13,6 @@ if [ "$#" -gt 0 ]; then
 else
     static_checks
     # One worker runs everything on Spark, so that one Java is started.
-    run_tests -q -n auto --maxprocesses 8 --dist loadgroup -m "not slow and not cluster"
+    run_tests -q -n auto --maxprocesses 8 --dist loadgroup \
+        -m "not slow and not extended and not cluster"
 fi

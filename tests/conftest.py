@@ -17,6 +17,7 @@ if _ROOT not in sys.path:
     sys.path.append(_ROOT)
 
 _ON_SPARK = "tests/spark/"
+_FOLDERS = frozenset({"tmp_path", "tmp_path_factory"})
 
 
 class OneSpark(LoadScopeScheduling):  # type: ignore[misc]
@@ -39,6 +40,14 @@ def pytest_configure() -> None:
     """A run in the background ignores Ctrl-C, and so would the programs that tests send it to."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what writes files, before tests are chosen by their marks: it takes most of the time."""
+    for item in items:
+        if not _FOLDERS.isdisjoint(getattr(item, "fixturenames", ())):
+            item.add_marker(pytest.mark.disk)
 
 
 @pytest.hookimpl(optionalhook=True)

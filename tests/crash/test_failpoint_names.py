@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from functools import cache
 from pathlib import Path
 
 import omnigraph
@@ -13,6 +14,7 @@ SOURCE = Path(omnigraph.__file__).parent
 TESTS = Path(__file__).parents[1]
 
 
+@cache
 def _calls() -> list[tuple[Path, ast.expr]]:
     return [
         (path, node.args[0])

@@ -10,6 +10,7 @@ from tests.crash.actors import Actor
 from tests.crash.checks import content_of, history, open_graph, read_only_content, settings
 from tests.crash.places import PLACES, Arranged, arrange
 from tests.crash.scripts import NEXT, RIVAL, SCRIPTS
+from tests.crash.tiers import at_places
 from tests.crash.writes import commit, play
 
 from omnigraph import Graph
@@ -79,19 +80,16 @@ def test_a_foreign_commit_stops_writes_to_the_table_and_nothing_else(arranged: A
         history(graph, arranged.branch)
 
 
-@pytest.mark.parametrize(
-    "point",
-    [
-        "mutation.post_phase_a",
-        "mutation.post_table_commit",
-        "mutation.post_phase_b_pre_manifest_commit",
-    ],
+@at_places(
+    "mutation.post_phase_a",
+    "mutation.post_table_commit",
+    "mutation.post_phase_b_pre_manifest_commit",
 )
 def test_a_foreign_commit_on_an_interrupted_write_blocks_its_recovery(
-    arranged: Arranged, point: str
+    arranged: Arranged, case: str
 ) -> None:
     dead = Actor(arranged.root, "dead")
-    dead.crash_at(point, SCRIPTS["upsert"], arranged.branch)
+    dead.crash_at(case, SCRIPTS["upsert"], arranged.branch)
     dead.graph.close()
     write_from_outside(arranged)
     before = versions(arranged.root)

@@ -25,7 +25,9 @@ from tests.crash.places import PLACES, Arranged, Place, arrange, leave_stale_for
 from tests.crash.points import INDEX_POINTS, Cell, cells, chosen_cells, seed
 from tests.crash.processes import Starved, child, run_child, run_unstarved
 from tests.crash.scripts import INDEX, NEXT, RIVAL, TOUCH
+from tests.crash.tiers import covering, traits_of
 from tests.crash.writes import commit
+from tests.extended import thinned
 
 from omnigraph import Graph
 from omnigraph.errors import OmnigraphError, RecoveryRequired
@@ -45,7 +47,7 @@ WANTED = {
 }
 
 
-@pytest.mark.parametrize("cell", chosen_cells(INDEX_POINTS), ids=str)
+@pytest.mark.parametrize("cell", covering(chosen_cells(INDEX_POINTS), traits_of), ids=str)
 def test_a_crash_at_any_point_leaves_all_indexes_or_none(
     cell: Cell, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
@@ -205,16 +207,20 @@ class FailingOnce:
 
 
 STEP = 2
-"""The short run fails the odd calls before their effect, and the even ones after it."""
+"""Continuous integration fails the odd calls before their effect, and the even ones after it."""
+
+WIDE_STEP = 12
+"""The short run fails some of them, others every day."""
 
 
 @pytest.mark.timeout(300)
+@pytest.mark.parametrize("step", thinned([WIDE_STEP, STEP]))
 @pytest.mark.parametrize("moment", [Moment.BEFORE, Moment.AFTER])
 def test_a_build_survives_a_fault_at_any_call(
-    moment: Moment, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+    moment: Moment, step: int, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     place = PLACES[(seed() + len(moment)) % len(PLACES)]
-    calls = count(1 + (moment is Moment.AFTER), STEP)
+    calls = count(1 + (moment is Moment.AFTER) + seed() * STEP % step, step)
     fail_at_calls(calls, moment, place, tmp_path, tmp_path_factory.getbasetemp())
 
 

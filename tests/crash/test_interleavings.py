@@ -19,6 +19,7 @@ from tests.crash.mutations import MUTATIONS
 from tests.crash.places import PLACES, Arranged, Place, arrange
 from tests.crash.points import seed
 from tests.crash.scripts import RIVAL, SCRIPTS, Script, Step
+from tests.crash.tiers import covering
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -155,7 +156,9 @@ def _chosen() -> list[tuple[int, tuple[str, str]]]:
     ]
 
 
-@pytest.mark.parametrize(("turn", "pair"), _chosen())
+@pytest.mark.parametrize(
+    ("turn", "pair"), covering(_chosen(), lambda case: set[object](case[1]), unpack=True)
+)
 def test_two_writers_at_some_pair_of_points(
     turn: int, pair: tuple[str, str], tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:

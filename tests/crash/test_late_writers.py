@@ -18,7 +18,9 @@ from tests.crash.checks import (
 from tests.crash.places import PLACES, Arranged, Place, arrange, leave_stale_fork
 from tests.crash.points import seed
 from tests.crash.scripts import NEXT, RIVAL, SCRIPTS
+from tests.crash.tiers import at_places, chiefly
 from tests.crash.writes import Write, commit
+from tests.extended import thinned
 
 from omnigraph import failpoints
 from omnigraph.graph.recovery.recovery import Recovery
@@ -66,14 +68,15 @@ def judge(arranged: Arranged, late_script: Write, **others: Write) -> list[str]:
     return order
 
 
-@pytest.mark.parametrize("point", ["mutation.post_lease_pre_sidecar", "mutation.post_phase_a"])
-def test_one_that_wakes_before_its_first_effect_starts_over(arranged: Arranged, point: str) -> None:
-    with late(arranged, point, SCRIPTS["upsert"]) as (write, other):
+@at_places("mutation.post_lease_pre_sidecar", "mutation.post_phase_a")
+def test_one_that_wakes_before_its_first_effect_starts_over(arranged: Arranged, case: str) -> None:
+    with late(arranged, case, SCRIPTS["upsert"]) as (write, other):
         commit(other.graph, RIVAL, arranged.branch)
     assert write.error is None
     assert judge(arranged, SCRIPTS["upsert"]) == ["other", "late"]
 
 
+@chiefly("first")
 def test_its_sidecar_explains_the_restores_of_a_recovery_that_died(arranged: Arranged) -> None:
     with late(arranged, "mutation.post_phase_a", SCRIPTS["upsert"]) as (write, other):
         other.crash_at("recovery.between_restores", RIVAL, arranged.branch)
@@ -81,6 +84,7 @@ def test_its_sidecar_explains_the_restores_of_a_recovery_that_died(arranged: Arr
     assert judge(arranged, SCRIPTS["upsert"]) == ["late"]
 
 
+@chiefly("main")
 def test_one_that_was_rolled_back_cannot_move_a_table(arranged: Arranged) -> None:
     with late(arranged, "mutation.pre_table_commit", SCRIPTS["upsert"]) as (write, other):
         commit(other.graph, RIVAL, arranged.branch)
@@ -88,21 +92,21 @@ def test_one_that_was_rolled_back_cannot_move_a_table(arranged: Arranged) -> Non
     assert judge(arranged, SCRIPTS["upsert"]) == ["other"]
 
 
-@pytest.mark.parametrize("script", SCRIPTS)
-def test_no_kind_of_write_gets_past_the_fence(arranged: Arranged, script: str) -> None:
-    with late(arranged, "mutation.pre_table_commit", SCRIPTS[script]) as (write, other):
+@at_places(*SCRIPTS)
+def test_no_kind_of_write_gets_past_the_fence(arranged: Arranged, case: str) -> None:
+    with late(arranged, "mutation.pre_table_commit", SCRIPTS[case]) as (write, other):
         commit(other.graph, NEXT, arranged.branch)
     assert write.refusal == "Fenced"
-    assert judge(arranged, SCRIPTS[script], other=NEXT) == ["other"]
+    assert judge(arranged, SCRIPTS[case], other=NEXT) == ["other"]
 
 
-@pytest.mark.parametrize("point", ["recovery.post_list", "recovery.post_classify"])
+@at_places("recovery.post_list", "recovery.post_classify")
 def test_a_version_that_lands_during_its_recovery_is_rolled_back(
-    arranged: Arranged, point: str
+    arranged: Arranged, case: str
 ) -> None:
     with actors(arranged.root, "late", "other") as (sleeper, other):
         write = Played(sleeper, SCRIPTS["upsert"], arranged.branch, "mutation.pre_table_commit")
-        healing = Played(other, RIVAL, arranged.branch, point)
+        healing = Played(other, RIVAL, arranged.branch, case)
         with parking(write, healing):
             write.start()
             healing.start()
@@ -114,16 +118,13 @@ def test_a_version_that_lands_during_its_recovery_is_rolled_back(
     assert judge(arranged, SCRIPTS["upsert"]) == ["other"]
 
 
-@pytest.mark.parametrize(
-    "point",
-    [
-        "mutation.post_phase_b_pre_manifest_commit",
-        "publish.post_read_pre_commit",
-        "publish.contention",
-    ],
+@at_places(
+    "mutation.post_phase_b_pre_manifest_commit",
+    "publish.post_read_pre_commit",
+    "publish.contention",
 )
-def test_one_that_was_rolled_forward_hears_of_its_success(arranged: Arranged, point: str) -> None:
-    with late(arranged, point, SCRIPTS["upsert"]) as (write, other):
+def test_one_that_was_rolled_forward_hears_of_its_success(arranged: Arranged, case: str) -> None:
+    with late(arranged, case, SCRIPTS["upsert"]) as (write, other):
         commit(other.graph, RIVAL, arranged.branch)
     assert judge(arranged, SCRIPTS["upsert"]) == ["late", "other"]
     with open_graph(arranged.root) as graph:
@@ -132,6 +133,7 @@ def test_one_that_was_rolled_forward_hears_of_its_success(arranged: Arranged, po
         assert [each.graph_commit_id for each in found] == [write.commit_id]
 
 
+@chiefly("named")
 def test_one_that_was_rolled_back_before_its_publish_is_turned_away(
     arranged: Arranged, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -142,6 +144,7 @@ def test_one_that_was_rolled_back_before_its_publish_is_turned_away(
     assert judge(arranged, SCRIPTS["upsert"]) == ["other"]
 
 
+@chiefly("first")
 def test_one_that_publishes_before_its_recovery_does_has_won(
     arranged: Arranged, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -160,6 +163,7 @@ def test_one_that_publishes_before_its_recovery_does_has_won(
     assert judge(arranged, SCRIPTS["upsert"]) == ["late", "other"]
 
 
+@chiefly("main")
 def test_a_late_restore_of_a_recovery_is_residue_that_the_next_write_removes(
     arranged: Arranged,
 ) -> None:
@@ -238,10 +242,11 @@ def take_over_at_calls(
     script: str,
     death: str | None,
     is_late: bool,
+    first: int = 1,
     step: int = 1,
 ) -> None:
     """Stop a writer before each of its storage calls, one run each, and let another take over."""
-    for number in range(1, 1_000, step):
+    for number in range(first, 1_000, step):
         arranged = arrange(shared, folder / f"graph-{number}", place)
         store = Intruder()
         sleeper = Actor(arranged.root, "late", observer=store)
@@ -289,8 +294,9 @@ def _require_fair(arranged: Arranged, write: Played) -> None:
 
 
 @pytest.mark.timeout(300)
+@pytest.mark.parametrize("step", thinned([9, 3]))
 def test_a_takeover_before_any_call_of_a_write_is_fair(
-    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+    step: int, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     turn = seed()
     take_over_at_calls(
@@ -300,7 +306,8 @@ def test_a_takeover_before_any_call_of_a_write_is_fair(
         script=list(SCRIPTS)[turn % 5],
         death=DEATHS[turn % 7],
         is_late=bool(turn % 2),
-        step=3,
+        first=1 + turn % step,
+        step=step,
     )
 
 

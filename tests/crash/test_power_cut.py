@@ -17,6 +17,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from tests.crash.open_graph import open_coordinator, open_leaping
+from tests.extended import thinned
 
 from omnigraph import Graph
 from omnigraph.settings import Durability, Settings, StorageSettings
@@ -27,8 +28,8 @@ SETTINGS = Settings(storage=StorageSettings(lease_ttl_ms=1_500))
 # Nothing is cut a second time, so what is written after the cut need not be durable.
 AFTER = Settings(storage=StorageSettings(lease_ttl_ms=1_500, durability=Durability.PROCESS))
 EDGE_CASES = 3
-SOME = 40
-"""In so many states the short run opens the graph."""
+FEW, SOME = 10, 40
+"""In so many states the short run and continuous integration open the graph."""
 
 Tree = dict[str, bytes]
 Rows = dict[str, list[str]]
@@ -164,11 +165,12 @@ PLACES = ("main", "branch", "first write of a branch")
     ("write", "place"),
     [(write_both, "main"), (delete_and_upsert, "first write of a branch")],
 )
+@pytest.mark.parametrize("most", thinned([FEW, SOME]))
 @pytest.mark.timeout(300)
 def test_a_power_cut_leaves_the_old_graph_or_the_new_one(
-    tmp_path: Path, write: Callable[[Graph, str, str], None], place: str
+    tmp_path: Path, write: Callable[[Graph, str, str], None], place: str, most: int
 ) -> None:
-    cut_power(tmp_path / "graph", write, place, most=SOME)
+    cut_power(tmp_path / "graph", write, place, most=most)
 
 
 @pytest.mark.slow

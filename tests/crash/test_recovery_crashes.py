@@ -17,6 +17,7 @@ from tests.crash.places import Arranged, arrange
 from tests.crash.points import SecondCell, chosen_second_cells, second_cells, seed
 from tests.crash.processes import child, run_child, run_unstarved
 from tests.crash.scripts import NEXT, RIVAL
+from tests.crash.tiers import covering, traits_of_second
 from tests.crash.writes import WRITES, commit, play
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.crash
 
 
-@pytest.mark.parametrize("cell", chosen_second_cells(), ids=str)
+@pytest.mark.parametrize("cell", covering(chosen_second_cells(), traits_of_second), ids=str)
 def test_a_crash_in_a_recovery_converges(
     cell: SecondCell, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:

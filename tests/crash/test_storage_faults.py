@@ -20,6 +20,7 @@ from tests.crash.places import PLACES, Arranged, Place, arrange
 from tests.crash.points import seed
 from tests.crash.scripts import NEXT, Script, Step
 from tests.crash.writes import commit, play
+from tests.extended import thinned
 
 from omnigraph.errors import KeyConflict, OmnigraphError, RecoveryRequired
 
@@ -57,18 +58,22 @@ def strict(number: int) -> Script:
 KINDS = {"mixed": mixed, "strict": strict}
 ERRORS: tuple[type[Exception], ...] = (OSError, TimeoutError, RuntimeError)
 STEP = 3
-"""The short run fails every third call, of each moment others: every call fails in one of them."""
+"""Every third call, of each moment others: every call fails in one of them."""
+
+WIDE_STEP = 24
+"""The short run fails some of those, others every day."""
 
 
 @pytest.mark.timeout(300)
+@pytest.mark.parametrize("step", thinned([WIDE_STEP, STEP]))
 @pytest.mark.parametrize("moment", Moment)
 def test_a_write_survives_a_fault_at_any_call(
-    moment: Moment, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+    moment: Moment, step: int, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     turn = seed() + list(Moment).index(moment)
     arranged = arrange(tmp_path_factory.getbasetemp(), tmp_path / "graph", "main")
     first = 1 + list(Moment).index(moment) % STEP
-    calls = count(first, STEP)
+    calls = count(first + seed() * STEP % step, step)
     fail_at_calls(arranged, calls, moment, list(KINDS)[turn % 2], ERRORS[turn % 3])
 
 

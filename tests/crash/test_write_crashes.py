@@ -26,7 +26,9 @@ from tests.crash.points import (
 )
 from tests.crash.processes import child, run_child, run_unstarved
 from tests.crash.scripts import NEXT, RIVAL
+from tests.crash.tiers import covering, traits_of
 from tests.crash.writes import WRITES, commit, play
+from tests.extended import thinned
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -38,7 +40,9 @@ pytestmark = pytest.mark.crash
 
 @pytest.mark.parametrize(
     "cell",
-    [*chosen_cells(WRITE_POINTS), *rotating_cells([*ENGINE_POINTS, *EMBED_POINTS])],
+    covering(
+        [*chosen_cells(WRITE_POINTS), *rotating_cells([*ENGINE_POINTS, *EMBED_POINTS])], traits_of
+    ),
     ids=str,
 )
 def test_a_crash_at_any_point_leaves_all_or_nothing(
@@ -104,7 +108,7 @@ def stopped(cell: Cell, arranged: Arranged, bystander: Graph | None) -> None:
             require_convergence(graph, arranged.root, branch, script, [now], is_strict=False)
 
 
-@pytest.mark.parametrize("script", ["replace", "gq_update", "load_merge", "embed"])
+@pytest.mark.parametrize("script", thinned(["load_merge", "embed", "replace", "gq_update"], keep=2))
 def test_a_write_without_a_crash_is_acknowledged_and_there(
     script: str, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:

@@ -22,12 +22,13 @@ import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from tests.docs.markdown import ROOT, Block, list_pages, read_page
 
+from omnigraph.cli.main import main
 from omnigraph.errors import SchemaInvalid
 from omnigraph.lang import Catalog, CompiledQuery, compile_query, compile_schema, lint
 
@@ -49,6 +50,28 @@ _MAKE_TARGET = re.compile(r"^([a-z-]+):", re.MULTILINE)
 def blocks_in(*languages: str) -> list[object]:
     """The blocks of some languages as parameters with their place as id."""
     return [pytest.param(block, id=block.id) for block in _BLOCKS if block.language in languages]
+
+
+def _commands(block: Block) -> Iterator[tuple[str, str]]:
+    """Each command with the lines shown below it."""
+    parts = re.split(r"^\$ ", block.text, flags=re.MULTILINE)
+    assert parts[0] == "", "a console block starts with a command"
+    for part in parts[1:]:
+        command, _, shown = part.partition("\n")
+        yield command, shown
+
+
+def _programs() -> list[object]:
+    """The console blocks for the installed program; those of many commands take long."""
+    blocks = [block for block in _BLOCKS if block.language == "console"]
+    return [
+        pytest.param(
+            block,
+            id=block.id,
+            marks=[pytest.mark.extended] if len(list(_commands(block))) > 1 else [],
+        )
+        for block in blocks
+    ]
 
 
 @pytest.mark.parametrize("block", [pytest.param(block, id=block.id) for block in _BLOCKS])
@@ -88,13 +111,30 @@ def test_python_runs_and_prints_the_text_below_it(
 
 
 @pytest.mark.parametrize("block", blocks_in("console"))
-def test_a_command_prints_the_lines_below_it(block: Block, tmp_path: Path) -> None:
-    _lay_out(block, tmp_path)
-    for command, shown in _commands(block):
-        words = shlex.split(command)
-        assert words[0] == "omnigraph", f"only omnigraph is run, not {command!r}"
+def test_a_command_prints_the_lines_below_it(
+    block: Block, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Each command in this process, because the program takes a second to start."""
+    # A session that tests on Spark left active would take every load to it.
+    monkeypatch.setattr("omnigraph.pipeline.spark.session.find_active_session", lambda: None)
+    monkeypatch.chdir(tmp_path)
+    environment = _clean_environment() | {"HOME": str(tmp_path)}
+
+    def run(words: list[str]) -> tuple[int, str]:
+        printed = io.BytesIO()
+        stream = io.TextIOWrapper(printed, encoding="utf-8", write_through=True)
+        with contextlib.redirect_stdout(stream), contextlib.redirect_stderr(stream):
+            code = main(words, environment)
+        return code, printed.getvalue().decode()
+
+    _require_output(block, tmp_path, run)
+
+
+@pytest.mark.parametrize("block", _programs())
+def test_the_program_prints_the_lines_below_a_command(block: Block, tmp_path: Path) -> None:
+    def run(words: list[str]) -> tuple[int, str]:
         done = subprocess.run(
-            [OMNIGRAPH, *words[1:]],
+            [OMNIGRAPH, *words],
             cwd=tmp_path,
             env=_clean_environment() | {"HOME": str(tmp_path)},
             stdout=subprocess.PIPE,
@@ -103,10 +143,9 @@ def test_a_command_prints_the_lines_below_it(block: Block, tmp_path: Path) -> No
             check=False,
             timeout=50,
         )
-        if shown:
-            assert done.stdout == shown, command
-        else:
-            assert done.returncode in (0, 1), f"{command}: {done.stdout}"
+        return done.returncode, done.stdout
+
+    _require_output(block, tmp_path, run)
 
 
 @pytest.mark.parametrize("block", blocks_in("json"))
@@ -206,10 +245,16 @@ def _lay_out(block: Block, folder: Path) -> None:
             (folder / other.options["file"]).write_text(other.text, encoding="utf-8")
 
 
-def _commands(block: Block) -> Iterator[tuple[str, str]]:
-    """Each command with the lines shown below it."""
-    parts = re.split(r"^\$ ", block.text, flags=re.MULTILINE)
-    assert parts[0] == "", "a console block starts with a command"
-    for part in parts[1:]:
-        command, _, shown = part.partition("\n")
-        yield command, shown
+def _require_output(
+    block: Block, folder: Path, run: Callable[[list[str]], tuple[int, str]]
+) -> None:
+    """Every command ends and prints as shown; `run` gives its exit code and all that it printed."""
+    _lay_out(block, folder)
+    for command, shown in _commands(block):
+        words = shlex.split(command)
+        assert words[0] == "omnigraph", f"only omnigraph is run, not {command!r}"
+        code, printed = run(words[1:])
+        if shown:
+            assert printed == shown, command
+        else:
+            assert code in (0, 1), f"{command}: {printed}"

@@ -93,6 +93,7 @@ def test_lance_guard_forking_after_the_import_warns() -> None:
     assert "lance is not fork-safe" in done.stderr
 
 
+@pytest.mark.extended
 @pytest.mark.skipif(shutil.which("strace") is None, reason="needs strace")
 def test_lance_guard_an_insert_makes_no_sync_call(tmp_path: Path) -> None:
     """Why: durability on a local disk is the kernel's own work."""

@@ -129,11 +129,11 @@ def test_lance_guard_s3_each_name_is_created_by_exactly_one_of_many(store: S3Sto
             return False
         return True
 
-    claims = [(claimant, name) for name in range(50) for claimant in range(4)]
+    claims = [(claimant, name) for name in range(20) for claimant in range(4)]
     with ThreadPoolExecutor(4) as pool:
         results = list(pool.map(won, claims))
     winners = [claim for claim, first in zip(claims, results, strict=True) if first]
-    assert sorted(name for _, name in winners) == list(range(50))
+    assert sorted(name for _, name in winners) == list(range(20))
     for claimant, name in winners:
         assert bytes(obstore.get(store, f"name-{name}").bytes()) == str(claimant).encode()
 
@@ -323,6 +323,7 @@ def test_lance_guard_s3_a_publish_survives_a_lost_acknowledgement(s3: StandIn) -
     assert _open(s3).version == 2
 
 
+@pytest.mark.extended
 @pytest.mark.timeout(300)
 def test_lance_guard_s3_four_processes_publish_one_chain(s3: StandIn) -> None:
     """Why: exactly one wins in every round, also between processes; no commit is lost."""
@@ -417,6 +418,7 @@ def test_lance_guard_s3_read_only_credentials_read_and_writes_are_refused_at_onc
     assert _open(s3).version == 1
 
 
+@pytest.mark.extended
 def test_lance_guard_s3_refused_credentials_look_different_for_a_list(
     s3: StandIn, store: S3Store
 ) -> None:
@@ -460,6 +462,7 @@ def test_lance_guard_s3_without_client_retries_a_request_is_tried_once(
     assert len(seen) == 1
 
 
+@pytest.mark.extended
 def test_lance_guard_s3_client_retries_are_multiplied_by_those_of_the_throttle(
     s3: StandIn,
 ) -> None:
@@ -519,6 +522,7 @@ def test_lance_guard_s3_lance_ignores_options_that_it_does_not_know(s3: StandIn)
         _open(s3, 1, timeout="5")
 
 
+@pytest.mark.extended
 def test_lance_guard_s3_obstore_retries_a_timed_out_read_but_not_a_create(s3: StandIn) -> None:
     """Why: a create that timed out may have been performed."""
     store = S3Store(

@@ -1,13 +1,15 @@
 """Sources written to hurt: typed errors, bounded findings, seconds at most.
 
 Under the `slow` mark sizes stand just below the limit of a source, so that anything worse than
-linear in the compilers shows as a test that does not end; the default run takes a fortieth of that.
+linear in the compilers shows as a test that does not end; continuous integration takes a fortieth
+of that, the default run a fifth of the fortieth.
 """
 
 from collections.abc import Iterator
 from time import thread_time
 
 import pytest
+from tests.extended import thinned
 from tests.property.corpus_texts import (
     PAPERS_QUERIES,
     PAPERS_SCHEMA,
@@ -21,16 +23,18 @@ from tests.property.strategies import CATALOG, FIXED_SCHEMA
 from omnigraph.lang import compile_query, compile_schema
 from omnigraph.limits import MAX_DIAGNOSTICS, MAX_NESTING, MAX_SOURCE_BYTES
 
-_SECONDS = {25_000: 3.0, MAX_SOURCE_BYTES - 1_000: 60.0}
+_SECONDS = {5_000: 1.0, 25_000: 3.0, MAX_SOURCE_BYTES - 1_000: 60.0}
 """Sizes of large sources in bytes, and how long one may take, in seconds of this thread alone."""
 _ABOVE = 10 * MAX_SOURCE_BYTES
 _at_every_size = pytest.mark.parametrize(
     "size",
     [
-        pytest.param(
-            size, marks=[pytest.mark.slow, pytest.mark.timeout(300)] if size > 30_000 else []
+        pytest.param(size, marks=marks)
+        for size, marks in zip(
+            _SECONDS,
+            ([], [pytest.mark.extended], [pytest.mark.slow, pytest.mark.timeout(300)]),
+            strict=True,
         )
-        for size in _SECONDS
     ],
 )
 
@@ -387,16 +391,18 @@ def test_nesting_up_to_the_limit_compiles() -> None:
     compile_query(CATALOG, _read("$p: Person " + nested))
 
 
+@pytest.mark.parametrize("coarser", thinned([11, 1]))
 @pytest.mark.parametrize("text", [FIXED_SCHEMA, PAPERS_SCHEMA])
-def test_every_prefix_of_a_schema_gives_typed_errors(text: str) -> None:
+def test_every_prefix_of_a_schema_gives_typed_errors(text: str, coarser: int) -> None:
     data = text.encode()
-    for end in range(0, len(data) + 1, 1 if len(data) < 2_000 else 5):
+    for end in range(0, len(data) + 1, coarser * (1 if len(data) < 2_000 else 5)):
         exercise_schema(data[:end])
 
 
-def test_every_prefix_of_a_query_file_gives_typed_errors() -> None:
+@pytest.mark.parametrize("step", thinned([29, 3]))
+def test_every_prefix_of_a_query_file_gives_typed_errors(step: int) -> None:
     data = PAPERS_QUERIES.encode()[:2_000]
-    for end in range(0, len(data) + 1, 3):
+    for end in range(0, len(data) + 1, step):
         exercise_queries(CATALOG, data[:end])
 
 

@@ -26,6 +26,17 @@ def quick(examples: int) -> Callable[[_Test], _Test]:
     )
 
 
+def more(examples: int) -> Callable[[_Test], _Test]:
+    """Mark and settings of a run in continuous integration: the same examples every time."""
+
+    def marked(test: _Test) -> _Test:
+        tried = quick(examples)(test)
+        pytest.mark.extended(tried)
+        return tried
+
+    return marked
+
+
 def many(test: _Test) -> _Test:
     """Mark and settings of a long run; new examples each time."""
     tried = settings(

@@ -68,7 +68,7 @@ def _check(clauses: list[ast.Binding | ast.Traversal]) -> None:
         ] == [(item.edge, item.direction, item.left_type, item.right_type) for item in expected]
 
 
-@quick(400)
+@quick(200)
 @given(_clauses)
 def test_direction_comes_from_types(clauses: list[ast.Binding | ast.Traversal]) -> None:
     _check(clauses)

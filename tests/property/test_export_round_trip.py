@@ -8,6 +8,7 @@ import random  # noqa: TID251 - seeded
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.extended import thinned
 from tests.reference.graphs import generate_graph
 from tests.reference.storing import quick, store
 
@@ -33,7 +34,7 @@ SIZES = (0, 1, 2, 3, 4, 5, 1_000, 65_536)
 Rows = dict[str, dict[str, dict[str, Any]]]  # Any: a value of any type
 
 _SEEDS = [
-    *range(10),
+    *thinned(range(10), keep=2),
     *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(10, 300)),
 ]
 

@@ -18,7 +18,7 @@ from tests.property.strategies import CATALOG
 from omnigraph.lang import compile_schema
 
 _SLOWEST_S = 5.0
-_QUICK, _CHUNK, _CHUNKS = 1_500, 2_500, 20
+_QUICK, _CHUNK, _CHUNKS = 500, 2_500, 20
 _TOKEN = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[A-Za-z0-9_$@]+|\s+|.', re.DOTALL)
 _SPLICES = (
     *(

@@ -363,7 +363,7 @@ def _play(steps: list[Step]) -> None:
         world.require_history()
 
 
-@quick(30)
+@quick(8)
 @given(_steps(longest=14))
 def test_a_graph_shows_what_its_history_says(steps: list[Step]) -> None:
     _play(steps)

@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 import pytest
+from tests.extended import thinned
 
 from omnigraph import Graph
 from omnigraph.graph.commit.txn import PreparedWrite, WriteRequest, WriteTxn
@@ -264,15 +265,27 @@ def _play(seed: int, steps: int, **env: str) -> None:
             plain.close()
 
 
+SHORT = 236
+"""A seed whose first six steps append, train, compact, branch and update."""
+
+
 @pytest.mark.parametrize(
-    "seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 2))]
+    ("seed", "steps"),
+    [
+        (SHORT, 6),
+        pytest.param(0, 12, marks=pytest.mark.extended),
+        *(pytest.param(seed, 12, marks=pytest.mark.slow) for seed in (1, 2)),
+    ],
 )
-def test_results_never_depend_on_what_indexes_cover(seed: int) -> None:
-    _play(seed, 12, TRAVERSAL_MODE="indexed")
+def test_results_never_depend_on_what_indexes_cover(seed: int, steps: int) -> None:
+    _play(seed, steps, TRAVERSAL_MODE="indexed")
 
 
-def test_results_never_depend_on_what_indexes_cover_when_the_mode_is_chosen() -> None:
-    _play(100, 12, NEAREST_EXACT_VALUES="0")
+@pytest.mark.parametrize(("seed", "steps"), thinned([(SHORT, 6), (100, 12)]))
+def test_results_never_depend_on_what_indexes_cover_when_the_mode_is_chosen(
+    seed: int, steps: int
+) -> None:
+    _play(seed, steps, NEAREST_EXACT_VALUES="0")
 
 
 @pytest.mark.slow

@@ -215,13 +215,13 @@ def _check(catalog: Catalog, generated: GeneratedQuery) -> None:
     _check_list(catalog, lowered.ops, compiled.checked.block, body.clauses, {})
 
 
-@quick(150)
+@quick(40)
 @given(well_typed(CATALOG))
 def test_lowering_keeps_its_promises_on_a_fixed_schema(generated: GeneratedQuery) -> None:
     _check(CATALOG, generated)
 
 
-@quick(100)
+@quick(25)
 @given(reads(CATALOG, _WIDE))
 def test_lowering_keeps_its_promises_on_wide_reads(generated: GeneratedQuery) -> None:
     _check(CATALOG, generated)
@@ -232,7 +232,7 @@ _with_catalog = schemas(min_edges=1).flatmap(
 )
 
 
-@quick(40)
+@quick(10)
 @given(_with_catalog)
 def test_lowering_keeps_its_promises_on_generated_schemas(
     pair: tuple[Catalog, GeneratedQuery],

@@ -6,6 +6,7 @@ import random  # noqa: TID251 - seeded
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.extended import thinned
 from tests.property.history_model import (
     TABLES,
     Change,
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 STEPS = 30
-QUICK, MANY, MOST = 40, 500, 5_000
+QUICK, SOME, MANY, MOST = 5, 40, 500, 5_000
 SETTINGS = load_settings({"OMNIGRAPH_DURABILITY": "process"})
 
 
@@ -119,8 +120,8 @@ def run_history(seed: int, path: Path) -> None:
 
 
 _SEEDS = [
-    *range(QUICK),
-    *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(QUICK, MANY)),
+    *thinned(range(SOME), keep=QUICK),
+    *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(SOME, MANY)),
 ]
 
 

@@ -50,7 +50,7 @@ def require_same(monkeypatch: pytest.MonkeyPatch, content: bytes) -> None:
 
 
 @pytest.mark.parametrize("piece_bytes", [200, 2 << 20])
-@quick(200)
+@quick(60)
 @given(rng=st.randoms(use_true_random=False), lines=st.integers(1, 6))
 def test_any_text_loads_as_if_read_line_by_line(
     piece_bytes: int, rng: random.Random, lines: int
@@ -61,7 +61,12 @@ def test_any_text_loads_as_if_read_line_by_line(
 
 
 @pytest.mark.parametrize(
-    "texts", [500, pytest.param(40_000, marks=[pytest.mark.slow, pytest.mark.timeout(1800)])]
+    "texts",
+    [
+        150,
+        pytest.param(500, marks=pytest.mark.extended),
+        pytest.param(40_000, marks=[pytest.mark.slow, pytest.mark.timeout(1800)]),
+    ],
 )
 def test_many_texts_load_as_if_read_line_by_line(
     monkeypatch: pytest.MonkeyPatch, texts: int

@@ -296,16 +296,25 @@ def delta(rng: random.Random, faults: dict[str, Callable[[Maker], object]]) -> l
     return make.records
 
 
-def seeds(quick: int) -> list[Any]:  # Any: parameters of a test
-    return [0, pytest.param(1, marks=[pytest.mark.slow, pytest.mark.timeout(1800)], id=f"{quick}0")]
+def some_seeds(few: range, more: int) -> list[Any]:  # Any: parameters of a test
+    """Seeds of the default suite, of continuous integration and of the long run."""
+    return [
+        pytest.param(few, id="few"),
+        pytest.param(range(more), marks=pytest.mark.extended, id="0"),
+        pytest.param(
+            range(20 * more),
+            marks=[pytest.mark.slow, pytest.mark.timeout(1800)],
+            id=f"{more}0",
+        ),
+    ]
 
 
-@pytest.mark.parametrize("is_long", seeds(150))
+@pytest.mark.parametrize("seeds", some_seeds(range(165, 190), 150))
 def test_mutations_writers_and_loads_refuse_a_delta_for_the_same_reason(
-    graph: Graph, is_long: int
+    graph: Graph, seeds: range
 ) -> None:
     reached: Counter[str] = Counter()
-    for seed in range(150 * (20 if is_long else 1)):
+    for seed in seeds:
         records = delta(random.Random(f"same {seed}"), FAULTS)  # noqa: S311 - seeded
         first, total = refusal(graph, by_load("merge"), records)
         assert refusal(graph, by_calls, records) == (first, total), (seed, records)
@@ -357,14 +366,14 @@ OVERWRITE_FAULTS: dict[str, Callable[[Maker], object]] = {
 """What was committed does not count, and what it leaves behind is a fault of its own."""
 
 
-@pytest.mark.parametrize("is_long", seeds(100))
+@pytest.mark.parametrize("seeds", some_seeds(range(28), 100))
 @pytest.mark.parametrize("how", ["append", "overwrite"])
 def test_tables_and_lines_are_refused_for_the_same_reason(
-    graph: Graph, how: str, is_long: int
+    graph: Graph, how: str, seeds: range
 ) -> None:
     faults = STRICT_FAULTS if how == "append" else OVERWRITE_FAULTS
     reached: Counter[str] = Counter()
-    for seed in range(100 * (20 if is_long else 1)):
+    for seed in seeds:
         records = delta(random.Random(f"{how} {seed}"), faults)  # noqa: S311 - seeded
         first, total = refusal(graph, by_load(how), records)
         for way in (by_tables(how), by_arrow_load(how)):

@@ -4,6 +4,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from tests.extended import thinned
 from tests.race import workers
 from tests.race.crew import LONG_LEASE, Crew
 from tests.race.pairs import SCHEMA, pairs_of, require_settled, write_pair
@@ -19,7 +20,7 @@ def root(tmp_path: Path) -> str:
     return str(root)
 
 
-@pytest.mark.parametrize("round_", range(3))
+@pytest.mark.parametrize("round_", thinned(range(3)))
 def test_one_of_four_creators_of_a_branch_wins(root: str, tmp_path: Path, round_: int) -> None:
     gate, name = tmp_path / "gate", f"wanted-{round_}"
     with Crew(tmp_path) as crew:
@@ -45,7 +46,7 @@ def test_one_of_four_creators_of_a_branch_wins(root: str, tmp_path: Path, round_
         assert graph._graph.storage.manifest.lines() == [winner], "losers leave no line"
 
 
-@pytest.mark.parametrize("round_", range(3))
+@pytest.mark.parametrize("round_", thinned(range(3)))
 def test_a_branch_deleted_under_its_writers_is_gone_for_them(
     root: str, tmp_path: Path, round_: int
 ) -> None:
@@ -80,7 +81,7 @@ def test_a_branch_deleted_under_its_writers_is_gone_for_them(
         require_settled(graph)
 
 
-@pytest.mark.parametrize("round_", range(3))
+@pytest.mark.parametrize("round_", thinned(range(3)))
 def test_one_of_two_inits_of_a_root_wins(tmp_path: Path, round_: int) -> None:
     root, gate = tmp_path / f"graph-{round_}", tmp_path / "gate"
     with Crew(tmp_path) as crew:

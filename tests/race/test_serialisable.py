@@ -32,6 +32,9 @@ SHARP = [
 ]
 """Staged, and made meanwhile: the conflicts that a read set must not miss."""
 
+SHARPEST = [SHARP[0], SHARP[2], SHARP[4], SHARP[6]]
+"""One of each kind, and one at least at every place."""
+
 UNRELATED = [
     ("update_p1_age", "insert_node"),
     ("update_p1_age", "upsert_p5"),
@@ -50,7 +53,14 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize(
     ("pair", "place"),
-    [(pair, PLACES[number % len(PLACES)]) for number, pair in enumerate(SHARP)],
+    [
+        pytest.param(
+            pair,
+            PLACES[number % len(PLACES)],
+            marks=() if pair in SHARPEST else pytest.mark.extended,
+        )
+        for number, pair in enumerate(SHARP)
+    ],
     ids=lambda given: given if isinstance(given, str) else "-".join(given),
 )
 def test_a_write_that_is_overtaken_comes_before_or_after_the_other(
@@ -62,7 +72,14 @@ def test_a_write_that_is_overtaken_comes_before_or_after_the_other(
     require_serial(found, arenas.in_order(staged, faster), arenas.in_order(faster, staged))
 
 
-@pytest.mark.parametrize("pair", UNRELATED, ids="-".join)
+@pytest.mark.parametrize(
+    "pair",
+    [
+        pytest.param(pair, marks=() if number % 2 == 0 else pytest.mark.extended)
+        for number, pair in enumerate(UNRELATED)
+    ],
+    ids="-".join,
+)
 def test_a_write_that_another_does_not_concern_is_not_refused(
     pair: tuple[str, str], shared: Path
 ) -> None:

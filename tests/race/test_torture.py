@@ -17,13 +17,16 @@ def _seed() -> int:
 
 
 @pytest.mark.timeout(300)
-def test_history_explains_what_killed_and_stopped_processes_leave(tmp_path: Path) -> None:
+@pytest.mark.parametrize("count", [6, pytest.param(20, marks=pytest.mark.extended)])
+def test_history_explains_what_killed_and_stopped_processes_leave(
+    tmp_path: Path, count: int
+) -> None:
     Torture(
         root=str(tmp_path / "graph"),
         folder=tmp_path,
         seed=_seed(),
         writers=3,
-        count=20,
+        count=count,
         seconds=10,
     ).run()
 

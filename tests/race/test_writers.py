@@ -121,9 +121,14 @@ def _report(
     )
 
 
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize(
+    ("commits", "kills", "stops"),
+    [(3, 2, 1), pytest.param(15, 8, 3, marks=pytest.mark.extended)],
+    ids=["few", "some"],
+)
 def test_killed_writers_of_two_branches_lose_nothing_beside_readers_and_a_compactor(
-    root: str, tmp_path: Path
+    root: str, tmp_path: Path, commits: int, kills: int, stops: int
 ) -> None:
     with Graph.open(root) as graph:
         graph.branches.create("side")
@@ -133,8 +138,8 @@ def test_killed_writers_of_two_branches_lose_nothing_beside_readers_and_a_compac
         root,
         tmp_path,
         writers={"w0": "main", "w1": "main", "w2": "side", "w3": "side"},
-        commits=15,
-        disturbance=Disturbance(seed=seed, kills=8, stops=3),
+        commits=commits,
+        disturbance=Disturbance(seed=seed, kills=kills, stops=stops),
         compacts=True,
         timeout_s=150,
     )
@@ -163,11 +168,12 @@ def test_eight_killed_writers_lose_nothing(
     )
 
 
-def test_eight_threads_of_one_graph_commit_every_key_once(root: str) -> None:
+@pytest.mark.parametrize("keys", [2, pytest.param(5, marks=pytest.mark.extended)])
+def test_eight_threads_of_one_graph_commit_every_key_once(root: str, keys: int) -> None:
     failures: list[str] = []
 
     def write(thread: int) -> None:
-        for number in range(5):
+        for number in range(keys):
             try:
                 write_pair(graph, f"{thread}-{number}")
             except OmnigraphError as error:
@@ -180,15 +186,17 @@ def test_eight_threads_of_one_graph_commit_every_key_once(root: str) -> None:
         for each in threads:
             each.join()
         assert failures == []
-        assert pairs_of(graph.snapshot()) == sorted(f"{t}-{n}" for t in range(8) for n in range(5))
+        wanted = sorted(f"{t}-{n}" for t in range(8) for n in range(keys))
+        assert pairs_of(graph.snapshot()) == wanted
         require_settled(graph)
 
 
-def test_eight_threads_that_upsert_one_key_leave_it_once(root: str) -> None:
+@pytest.mark.parametrize("times", [1, pytest.param(3, marks=pytest.mark.extended)])
+def test_eight_threads_that_upsert_one_key_leave_it_once(root: str, times: int) -> None:
     failures: list[str] = []
 
     def write() -> None:
-        for _ in range(3):
+        for _ in range(times):
             try:
                 write_pair(graph, "same", upsert=True)
             except OmnigraphError as error:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from tests.extended import thinned
 from tests.reference.agreement import Case, make_case
 from tests.reference.graphs import generate_graph
 from tests.reference.queries import Compiled
@@ -13,11 +14,12 @@ from tests.reference.storing import quick, store
 from omnigraph import Graph
 
 _QUERIES_PER_GRAPH = 40
-_QUICK_GRAPHS = 50
+_QUICK_GRAPHS = 10
+_SOME_GRAPHS = 50
 _ALL_GRAPHS = 500
 _SEEDS = [
-    *range(_QUICK_GRAPHS),
-    *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(_QUICK_GRAPHS, _ALL_GRAPHS)),
+    *thinned(range(_SOME_GRAPHS), keep=_QUICK_GRAPHS),
+    *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(_SOME_GRAPHS, _ALL_GRAPHS)),
 ]
 
 

@@ -127,6 +127,7 @@ def _costs_of_eight(s3: StandIn, folder: Path, commits: int) -> list[tuple[int, 
     return [(each.fragments, each.seen.kinds - Counter(delete=each.tidied)) for each in costs]
 
 
+@pytest.mark.extended
 def test_a_write_costs_the_same_after_ten_and_after_fifty_commits(
     s3: StandIn, tmp_path: Path
 ) -> None:
@@ -143,6 +144,7 @@ def test_a_write_costs_the_same_after_ten_and_after_a_thousand_commits(
     assert short == long
 
 
+@pytest.mark.extended
 def test_a_cycle_of_writes_up_to_the_next_compaction_stays_within_its_bounds(
     s3: StandIn, tmp_path: Path
 ) -> None:
@@ -160,6 +162,7 @@ def test_a_cycle_of_writes_up_to_the_next_compaction_stays_within_its_bounds(
     assert max(each.requests for each in costs if each not in joining) <= GOAL
 
 
+@pytest.mark.extended
 def test_two_tables_cost_one_more_commit_and_few_more_requests(s3: StandIn, tmp_path: Path) -> None:
     with _with_history(s3, tmp_path, 10) as graph:
         for title in ("warm", "one"):

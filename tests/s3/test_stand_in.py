@@ -38,7 +38,7 @@ def test_one_of_many_concurrent_conditional_puts_wins(store: S3Store) -> None:
     sys.setswitchinterval(eager)
     try:
         with ThreadPoolExecutor(8) as pool:
-            assert sum(pool.map(won, range(8 * 30))) == 30
+            assert sum(pool.map(won, range(8 * 12))) == 12
     finally:
         sys.setswitchinterval(usual)
 
@@ -140,6 +140,7 @@ def test_a_child_process_needs_only_the_environment(s3: StandIn, store: S3Store)
     assert obstore.head(store, "from-a-child")["size"] == 1
 
 
+@pytest.mark.extended
 def test_a_stand_in_in_another_process_delays_and_ends_with_its_context() -> None:
     with stand_in_process(delay_ms=30) as endpoint:
         store = endpoint.store()

@@ -12,7 +12,7 @@ if _ROOT not in sys.path:
     sys.path.append(_ROOT)
 
 from tests.scripts.script_executors import EXECUTORS, Executor  # noqa: E402 - needs the path above
-from tests.scripts.script_format import ScriptError  # noqa: E402 - as above
+from tests.scripts.script_format import ScriptError, extended_executors  # noqa: E402 - as above
 from tests.scripts.script_run import rewrite, run_script  # noqa: E402 - as above
 
 _SHOWN = 10
@@ -27,9 +27,16 @@ class ScriptFile(pytest.File):
     """A script, which is a test for each executor."""
 
     def collect(self) -> Iterator[pytest.Item]:
-        for executor in EXECUTORS:
-            if executor.plays(self.path):
-                yield ScriptItem.from_parent(self, name=executor.name, executor=executor)
+        playing = [executor for executor in EXECUTORS if executor.plays(self.path)]
+        extended = extended_executors(self.path)
+        unknown = extended - {executor.name for executor in playing}
+        if unknown:
+            raise self.CollectError(f"{self.path}: `extended` names {', '.join(sorted(unknown))}")
+        for executor in playing:
+            item = ScriptItem.from_parent(self, name=executor.name, executor=executor)
+            if executor.name in extended:
+                item.add_marker(pytest.mark.extended)
+            yield item
 
 
 class ScriptItem(pytest.Item):

@@ -17,6 +17,8 @@
     p.age
     3
 
+A block `extended indexed`, before the schema, leaves these executors to continuous integration.
+
 Knows which steps exist, which words may stand beside them, and which of them have a text or an
 expectation; everything else in a file is an error with its file and line. Loops and included files
 are gone after parsing: what is left is a list of steps. What a step *means* is the business of
@@ -75,6 +77,7 @@ FLAGS = frozenset({"unordered", "cases"})
 _WITH = re.compile(r"with (?P<name>\w+) = (?P<value>.+)")
 _FOR = re.compile(r"for (?P<name>\w+) in (?P<values>.+)")
 _INCLUDE = re.compile(r"include (?P<file>\S+)")
+_EXTENDED = re.compile(r"extended (?P<executors>.+)")
 _NAME = re.compile(r"\$\{(\w+)\}")
 
 
@@ -148,6 +151,16 @@ def read_script(path: Path) -> tuple[Step, ...]:
     return steps
 
 
+def extended_executors(path: Path) -> frozenset[str]:
+    """The executors on which the default suite does not play a script: a line before its schema."""
+    for line in path.read_text(encoding="utf-8").split("\n"):
+        if match := _EXTENDED.fullmatch(line):
+            return frozenset(match["executors"].split())
+        if line.startswith("schema"):
+            break
+    return frozenset()
+
+
 @dataclass(frozen=True, slots=True)
 class _Loop:
     line: int
@@ -193,6 +206,9 @@ class _Reader:
             self._include(line, self._path.parent / match["file"])
         elif text == "end":
             self._end(line)
+        elif _EXTENDED.fullmatch(text):
+            if self._open[0].steps:
+                raise self._error(line, "`extended` stands before the schema")
         else:
             return False
         return True
@@ -215,7 +231,7 @@ class _Reader:
         kind, *words = block[0].split()
         rule = KINDS.get(kind)
         if rule is None:
-            known = ", ".join([*KINDS, "for", "end", "include"])
+            known = ", ".join([*KINDS, "for", "end", "include", "extended"])
             raise self._error(line, f"unknown step `{kind}`; known are {known}")
         plain, options = self._options(line, words, rule)
         body = block[1:]

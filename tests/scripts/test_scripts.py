@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from tests.scripts.script_executors import EXECUTORS, Answer, Column, LoadMode, Receipt
-from tests.scripts.script_format import ScriptError, read_script
+from tests.scripts.script_format import ScriptError, extended_executors, read_script
 from tests.scripts.script_run import Failure, rewrite, run_script
 from tests.scripts.script_values import SpellingError, cells_of, parse_value, spell_value
 
@@ -264,6 +264,7 @@ def test_a_schema_starts_a_new_graph_with_its_settings(tmp_path: Path) -> None:
         ("branch move b\n", "4: `branch` is followed by create or delete"),
         ("for a in 1 2\n\nindexes\n", "4: the loop has no `end`"),
         ("end\n", "4: `end` without a loop"),
+        ("extended csr\n", "4: `extended` stands before the schema"),
         ("include none.steps\n", "4: there is no file `none.steps`"),
     ],
 )
@@ -380,6 +381,15 @@ def test_the_executors_of_this_process_run_a_script_from_end_to_end(tmp_path: Pa
     )
     for executor in EXECUTORS:
         assert run_script(path, executor, tmp_path) == []
+
+
+def test_a_script_names_the_executors_that_are_extended(tmp_path: Path) -> None:
+    path = tmp_path / "x.test"
+    path.write_text(f"# about\n\nextended csr indexed\n\n{SCHEMA}", encoding="utf-8")
+    assert extended_executors(path) == {"csr", "indexed"}
+    assert [step.kind for step in read_script(path)] == ["schema"]
+    path.write_text(SCHEMA, encoding="utf-8")
+    assert extended_executors(path) == set()
 
 
 def test_only_scripts_about_groups_are_streamed() -> None:

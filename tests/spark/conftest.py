@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from omnigraph.pipeline.spark.session import PipelineSession
 
 FOLDER = Path(__file__).parent
-TIMEOUT_S = 300
+TIMEOUT_S = 600
 
 ENVIRON = {
     "OMNIGRAPH_SPARK_MASTER": "local[2,4]",

@@ -44,6 +44,7 @@ def wait_for_staged_file(people: Path, process: subprocess.Popen[bytes]) -> None
             pytest.fail(f"it ended first: {process.communicate()}")
 
 
+@pytest.mark.extended
 def test_an_interrupt_during_intake_ends_with_130_and_commits_nothing(tmp_path: Path) -> None:
     people = tmp_path / "people.omni"
     with Graph.init(people, schema=SCHEMA) as graph:

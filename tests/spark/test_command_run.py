@@ -59,6 +59,7 @@ def test_all_sources_are_one_commit_and_the_same_run_again_is_none(
     assert not forced.stdout.endswith("of an earlier run\n")
 
 
+@pytest.mark.extended
 def test_a_cursor_goes_on_until_it_is_told_otherwise(
     call: Door, people: Path, session: PipelineSession
 ) -> None:
@@ -76,6 +77,7 @@ def test_a_cursor_goes_on_until_it_is_told_otherwise(
     assert (kept.returncode, kept.stdout.splitlines()[-2]) == (0, "cursor people: 3"), kept.stderr
 
 
+@pytest.mark.extended
 @pytest.mark.usefixtures("people")
 def test_the_graph_is_the_one_of_the_file_unless_another_is_addressed(
     call: Door, tmp_path: Path, session: PipelineSession

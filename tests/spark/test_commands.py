@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 SPARK = ["--spark-master", "local[1,4]", "--spark-conf", "spark.driver.memory=1g"]
 
 
+@pytest.mark.extended
 def test_files_are_written_and_told(start: Door, tmp_path: Path) -> None:
     people = make_people(tmp_path / "people.omni")
     quiet = {"OMNIGRAPH_SPARK_CDS": "0"}

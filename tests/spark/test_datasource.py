@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 from pyspark.errors import PySparkException
+from tests.extended import thinned
 
 from omnigraph import Graph
 from omnigraph.pipeline import register
@@ -187,7 +188,11 @@ def predicates(seed: int, count: int) -> list[str]:
 
 @pytest.mark.parametrize(
     ("seed", "count"),
-    [(0, 8), *(pytest.param(seed, 45, marks=pytest.mark.slow) for seed in range(2))],
+    [
+        (0, 3),
+        pytest.param(0, 8, marks=pytest.mark.extended),
+        *(pytest.param(seed, 45, marks=pytest.mark.slow) for seed in range(2)),
+    ],
 )
 def test_pushed_and_unpushed_filters_agree(source: Source, seed: int, count: int) -> None:
     texts = predicates(seed, count)
@@ -203,6 +208,7 @@ def test_pushed_and_unpushed_filters_agree(source: Source, seed: int, count: int
         assert sorted(str(each) for each in found) == expected, text
 
 
+@pytest.mark.extended
 def test_a_frame_without_pushdown_can_be_read_again_and_joined_with_itself(source: Source) -> None:
     frame = source.read(type="Thing")
     sevens = frame.filter("i32 = 7")
@@ -317,6 +323,7 @@ def test_a_frame_shows_its_snapshot_however_often_it_is_evaluated(
         assert names(given.load()) == ["a", "b"]
 
 
+@pytest.mark.extended
 def test_a_table_is_read_in_groups_of_fragments(session: PipelineSession, tmp_path: Path) -> None:
     register(session.spark)
     count = 1 << 19
@@ -356,17 +363,33 @@ def test_a_view_of_sql_takes_the_same_options(source: Source) -> None:
 
 @pytest.mark.parametrize(
     ("options", "told"),
-    [
-        ({"type": "Thing", "nope": "1"}, "invalid_argument: the data source omnigraph has no opt"),
-        ({"type": "Thin"}, "invalid_argument: there is no type 'node:Thin'; did you mean Thing?"),
-        ({"edge": "Thing"}, "invalid_argument: 'Thing' is a node type; name it with"),
-        ({"type": "Thing", "columns": "photo"}, "invalid_argument: Thing has no column 'photo'"),
-        ({"type": "Thing", "branch": "gone"}, "branch_not_found: "),
-        ({"type": "Thing", "snapshot": "01J"}, "commit_not_found: there is no commit '01J'"),
-        ({"system": "users"}, "invalid_argument: there is no system table 'users'"),
-        ({"query": "query q() {}"}, "invalid_argument: the option query is not in this version"),
-        ({"type": "Thing", "storage.durability": "no"}, "setting_invalid: an option storage.*"),
-    ],
+    # Every error is found in a process of its own.
+    thinned(
+        [
+            (
+                {"type": "Thing", "nope": "1"},
+                "invalid_argument: the data source omnigraph has no opt",
+            ),
+            (
+                {"type": "Thin"},
+                "invalid_argument: there is no type 'node:Thin'; did you mean Thing?",
+            ),
+            ({"edge": "Thing"}, "invalid_argument: 'Thing' is a node type; name it with"),
+            (
+                {"type": "Thing", "columns": "photo"},
+                "invalid_argument: Thing has no column 'photo'",
+            ),
+            ({"type": "Thing", "branch": "gone"}, "branch_not_found: "),
+            ({"type": "Thing", "snapshot": "01J"}, "commit_not_found: there is no commit '01J'"),
+            ({"system": "users"}, "invalid_argument: there is no system table 'users'"),
+            (
+                {"query": "query q() {}"},
+                "invalid_argument: the option query is not in this version",
+            ),
+            ({"type": "Thing", "storage.durability": "no"}, "setting_invalid: an option storage.*"),
+        ],
+        keep=2,
+    ),
 )
 def test_spark_shows_the_code_and_the_message_of_an_error(
     source: Source, options: dict[str, str], told: str
@@ -376,6 +399,7 @@ def test_spark_shows_the_code_and_the_message_of_an_error(
     assert f"DataSourceFailed: {told}" in str(caught.value)
 
 
+@pytest.mark.extended
 def test_errors_of_planning_and_of_tasks_show_their_code_too(
     session: PipelineSession, tmp_path: Path
 ) -> None:
@@ -396,6 +420,7 @@ def test_errors_of_planning_and_of_tasks_show_their_code_too(
         assert "DataSourceFailed: snapshot_reclaimed: version" in failure(frame)
 
 
+@pytest.mark.extended
 @pytest.mark.s3
 def test_options_of_the_storage_reach_the_driver_and_the_tasks(
     session: PipelineSession, monkeypatch: pytest.MonkeyPatch

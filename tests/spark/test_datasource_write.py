@@ -183,6 +183,7 @@ def test_moments_do_not_move_with_the_time_zone_of_the_session(
     assert target.rows("Thing")[1]["data"]["at"] == "2024-01-01T01:00:00.000Z"
 
 
+@pytest.mark.extended
 def test_what_the_source_reads_it_can_write(target: Target, other: Target) -> None:
     target.graph.load({"Thing": THINGS.drop_columns(["photo"])}, mode="append")
     read = target.spark.read.format("omnigraph").options(graph=str(target.path), type="Thing")
@@ -202,6 +203,7 @@ def test_merge_replaces_rows_of_the_same_key(target: Target) -> None:
     assert target.ages() == {"p0": 0, "p1": 1, "p2": 12, "p3": 13, "p4": 14, "p5": 15}
 
 
+@pytest.mark.extended
 def test_overwrite_replaces_one_table_and_never_orphans_an_edge(target: Target) -> None:
     target.write(target.people(0, 4), type="Person")
     edges = target.spark.sql("select 'p0' as src, 'p3' as dst, 2020 as since")
@@ -216,6 +218,7 @@ def test_overwrite_replaces_one_table_and_never_orphans_an_edge(target: Target) 
     assert [(row["from"], row["to"]) for row in target.rows("Knows")] == [("p0", "p3")]
 
 
+@pytest.mark.extended
 def test_edges_are_written_to_the_branch_that_was_named(target: Target) -> None:
     target.write(target.people(0, 4), type="Person")
     target.graph.branches.create("side")
@@ -231,6 +234,7 @@ def test_edges_are_written_to_the_branch_that_was_named(target: Target) -> None:
     assert "branch_not_found: " in target.refusal(edges, edge="Knows", branch="gone")
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("mode", ["append", "overwrite"])
 def test_a_frame_without_rows_changes_nothing(target: Target, other: Target, mode: str) -> None:
     for each in (target, other):
@@ -262,6 +266,7 @@ def test_bad_rows_are_told_with_their_code_and_nothing_stays(target: Target) -> 
     assert (target.commits, target.files) == (before, files)
 
 
+@pytest.mark.extended
 def test_a_frame_that_does_not_fit_is_refused_before_its_rows_are_computed(target: Target) -> None:
     files = target.files
     boom = target.spark.sql("select cast(raise_error('computed') as string) as name, 'x' as age")
@@ -273,6 +278,7 @@ def test_a_frame_that_does_not_fit_is_refused_before_its_rows_are_computed(targe
     assert target.files == files
 
 
+@pytest.mark.extended
 def test_a_task_that_fails_once_is_tried_again_and_gives_its_rows_once(target: Target) -> None:
     class Stumbling(TableWriter):
         def write(self, iterator: Iterator[pa.RecordBatch]) -> StagedPart:  # type: ignore[override]
@@ -293,6 +299,7 @@ def test_a_task_that_fails_once_is_tried_again_and_gives_its_rows_once(target: T
     assert len([each for each in data if each.parent.name == "data"]) >= 5
 
 
+@pytest.mark.extended
 def test_a_write_whose_task_fails_for_good_leaves_no_version_and_no_file_that_was_told_of(
     target: Target, tmp_path: Path
 ) -> None:
@@ -333,6 +340,7 @@ def test_a_write_whose_task_fails_for_good_leaves_no_version_and_no_file_that_wa
     assert target.ages() == {"p0": 0, "p1": 1}
 
 
+@pytest.mark.extended
 def test_a_commit_killed_after_its_hand_over_is_finished_by_recovery(
     target: Target, tmp_path: Path
 ) -> None:
@@ -356,6 +364,7 @@ def test_a_commit_killed_after_its_hand_over_is_finished_by_recovery(
     assert target.ages() == {f"p{n}": n for n in (*range(40), 100)}
 
 
+@pytest.mark.extended
 @pytest.mark.s3
 def test_options_of_the_storage_reach_the_tasks_and_the_commit(
     session: PipelineSession, monkeypatch: pytest.MonkeyPatch
@@ -408,6 +417,7 @@ with open_session(load_process_settings()) as session:
 """
 
 
+@pytest.mark.extended
 def test_a_session_that_was_started_here_finds_the_source_when_it_first_writes(
     target: Target, tmp_path: Path
 ) -> None:

@@ -322,7 +322,7 @@ def connect_packages(monkeypatch: pytest.MonkeyPatch) -> None:
 class TestOneSession:
     """Everything that needs a session; it is started once for the whole run."""
 
-    pytestmark = pytest.mark.timeout(180)
+    pytestmark = pytest.mark.timeout(600)
 
     def test_it_is_ours_and_tells_what_it_is(self, session: PipelineSession) -> None:
         assert session.is_owned
@@ -412,7 +412,7 @@ with open_session(load_process_settings()) as session:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(600)
 def test_a_stopped_and_a_lost_session_are_told() -> None:
     told = subprocess.run(
         [sys.executable, "-c", STARTED],

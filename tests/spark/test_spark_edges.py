@@ -79,6 +79,7 @@ def raws_of(report: JobReport) -> list[dict[str, Any]]:
 # --- bad rows -----------------------------------------------------------------------------------
 
 
+@pytest.mark.extended
 def test_numbers_that_json_does_not_know_are_spelled_in_rejected_rows(
     graph: Graph, pipeline: Pipeline, tmp_path: Path
 ) -> None:
@@ -105,6 +106,7 @@ def test_numbers_that_json_does_not_know_are_spelled_in_rejected_rows(
     assert names(graph) == ["d"]
 
 
+@pytest.mark.extended
 def test_a_part_of_bad_rows_may_be_as_large_as_its_bound_and_no_larger(
     graph: Graph, pipeline: Pipeline, tmp_path: Path
 ) -> None:
@@ -119,6 +121,7 @@ def test_a_part_of_bad_rows_may_be_as_large_as_its_bound_and_no_larger(
     assert len(names(graph)) == 7
 
 
+@pytest.mark.extended
 @pytest.mark.usefixtures("session")
 def test_rows_whose_blobs_are_not_there_are_set_aside_as_in_one_process(tmp_path: Path) -> None:
     there, missing = (tmp_path / "there.bin").as_uri(), (tmp_path / "missing.bin").as_uri()
@@ -188,6 +191,7 @@ def data_files(folder: Path) -> set[str]:
     return {str(each) for each in folder.rglob("data/**/*") if each.is_file()}
 
 
+@pytest.mark.extended
 def test_a_load_that_commits_nothing_leaves_no_data_file(
     graph: Graph, pipeline: Pipeline, tmp_path: Path
 ) -> None:
@@ -230,6 +234,7 @@ def test_a_data_file_has_no_more_rows_than_the_setting_says(
         assert names(graph) == [f"p{n:03}" for n in range(250)]
 
 
+@pytest.mark.extended
 def test_tabs_part_the_values_of_packed_files_and_of_folders_of_tsv(
     graph: Graph, pipeline: Pipeline, tmp_path: Path
 ) -> None:
@@ -281,6 +286,7 @@ def asking(session: PipelineSession, server: ProviderServer) -> Iterator[None]:
         context.environment.update(before)
 
 
+@pytest.mark.extended
 def test_a_load_that_is_given_again_pays_for_no_text_twice(
     session: PipelineSession, tmp_path: Path
 ) -> None:
@@ -356,6 +362,7 @@ def test_a_load_that_goes_on_renews_the_pin_of_the_one_that_died(
     assert pins_in(left) == {}
 
 
+@pytest.mark.extended
 def test_a_load_is_known_by_its_operation_whatever_key_it_is_given(
     graph: Graph, session: PipelineSession, tmp_path: Path
 ) -> None:
@@ -389,6 +396,7 @@ nodes:
 """
 
 
+@pytest.mark.extended
 def test_a_forced_run_does_not_commit_over_another_from_the_same_state(
     graph: Graph, pipeline: Pipeline, session: PipelineSession, tmp_path: Path
 ) -> None:
@@ -459,6 +467,7 @@ def test_a_csv_has_its_quotes_doubled(graph: Graph, pipeline: Pipeline, tmp_path
     assert names(graph) == ['say "hi" now']
 
 
+@pytest.mark.extended
 def test_an_exported_csv_loads_back(session: PipelineSession, tmp_path: Path) -> None:
     schema = "node Note { name: String @key  text: String? }"
     texts = [None, "", 'a "quoted" one', "two\nlines", "a,b", "\\", " x "]

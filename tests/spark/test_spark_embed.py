@@ -244,6 +244,7 @@ def test_missing_vectors_are_filled_by_one_commit_and_each_text_is_paid_once(
     assert len(bench.asked) == 3
 
 
+@pytest.mark.extended
 def test_all_embeds_what_has_a_vector_too(bench: Bench) -> None:
     report = bench.embed(mode="all", property="vec")
     assert report.tables[0].changed == 9
@@ -264,6 +265,7 @@ def test_nothing_to_do_makes_no_commit(bench: Bench) -> None:
     assert (report.commit, report.tables[0].read, bench.head) == (None, 0, before)
 
 
+@pytest.mark.extended
 def test_a_required_vector_is_never_missing_and_can_be_made_anew(bench: Bench) -> None:
     bench.graph.load(lines(line("Must", "m", vec=[0, 0, 1])), mode="append")
     assert bench.embed("Must").commit is None
@@ -271,6 +273,7 @@ def test_a_required_vector_is_never_missing_and_can_be_made_anew(bench: Bench) -
     assert bench.vectors(type="Must") == {"m": of("m")}
 
 
+@pytest.mark.extended
 def test_all_vectors_of_a_type_are_filled_by_one_commit(bench: Bench) -> None:
     bench.graph.load(lines(line("Both", "x", a=[1, 0]), line("Both", "y")), mode="append")
     report = bench.embed("Both")
@@ -282,6 +285,7 @@ def test_all_vectors_of_a_type_are_filled_by_one_commit(bench: Bench) -> None:
     assert found["y"][0] == [float(each) for each in unit_rows(["y"], 2)[0]]
 
 
+@pytest.mark.extended
 def test_a_branch_is_filled_by_itself(bench: Bench) -> None:
     bench.graph.branches.create("draft")
     before = bench.head
@@ -321,6 +325,7 @@ def test_a_text_that_changes_while_it_is_embedded_is_skipped_and_counted(bench: 
     assert sorted(bench.asked[3:]) == ["never seen", "newer"]
 
 
+@pytest.mark.extended
 def test_a_change_between_the_last_look_and_the_commit_is_seen_too(bench: Bench) -> None:
     changes: list[str] = ['update Doc set { body: "newer", size: 1 } where name = "d1"']
 
@@ -334,6 +339,7 @@ def test_a_change_between_the_last_look_and_the_commit_is_seen_too(bench: Bench)
     assert len(bench.asked) == 3
 
 
+@pytest.mark.extended
 def test_a_change_of_other_rows_does_not_stand_in_the_way(bench: Bench) -> None:
     stages: list[str] = []
 
@@ -377,6 +383,7 @@ def failed_after_paying(bench: Bench) -> list[str]:
     return paid
 
 
+@pytest.mark.extended
 def test_a_run_without_a_commit_keeps_what_another_paid_for(bench: Bench) -> None:
     paid = failed_after_paying(bench)
     assert bench.embed("Must").commit is None
@@ -386,6 +393,7 @@ def test_a_run_without_a_commit_keeps_what_another_paid_for(bench: Bench) -> Non
     assert bench.kept == []
 
 
+@pytest.mark.extended
 def test_a_commit_keeps_what_a_run_at_work_paid_for(bench: Bench) -> None:
     paid = failed_after_paying(bench)
     graph = bench.graph._graph
@@ -404,6 +412,7 @@ def test_a_commit_keeps_what_a_run_at_work_paid_for(bench: Bench) -> None:
     assert len(bench.asked) == 4 - len(paid)
 
 
+@pytest.mark.extended
 def test_the_version_that_is_read_is_pinned_until_the_job_ends(bench: Bench) -> None:
     objects = bench.graph._graph.storage.objects
     held: list[dict[str, Any]] = []
@@ -422,6 +431,7 @@ def test_the_version_that_is_read_is_pinned_until_the_job_ends(bench: Bench) -> 
     assert objects.list(PINS) == []
 
 
+@pytest.mark.extended
 def test_tasks_write_rows_that_are_larger_than_what_the_driver_may_hold(bench: Bench) -> None:
     photo = bytes(range(256)) * 800
     bench.environ["OMNIGRAPH_PIPELINE_MERGE_DRIVER_BYTES"] = "100"
@@ -439,6 +449,7 @@ def test_tasks_write_rows_that_are_larger_than_what_the_driver_may_hold(bench: B
     assert bench.staged == []
 
 
+@pytest.mark.extended
 def test_a_task_that_fails_after_it_wrote_fills_the_same_rows_again(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -472,6 +483,7 @@ def failing_once(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return run
 
 
+@pytest.mark.extended
 def test_no_answer_fails_after_the_attempts_of_client_and_task(bench: Bench) -> None:
     # Tasks of a job that failed may ask a little longer: a provider that nobody else asks.
     with ProviderServer() as server:
@@ -483,6 +495,7 @@ def test_no_answer_fails_after_the_attempts_of_client_and_task(bench: Bench) -> 
     assert cause["error"] == "EmbeddingFailed"
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("status", [429, 500])
 def test_an_answer_that_may_be_better_later_is_asked_again(bench: Bench, status: int) -> None:
     bench.server.script = [Answer(status=status, headers={"Retry-After": "0"})] * 2
@@ -507,6 +520,7 @@ def test_an_empty_text_names_the_row_before_anything_is_paid(bench: Bench) -> No
     assert bench.asked == []
 
 
+@pytest.mark.extended
 def test_requests_keep_to_the_rate_of_the_job(bench: Bench) -> None:
     at: list[int] = []
     clock = SystemClock()
@@ -543,6 +557,7 @@ def test_workers_of_another_model_are_refused(bench: Bench) -> None:
     assert bench.asked == []
 
 
+@pytest.mark.extended
 def test_the_mock_needs_no_network(bench: Bench) -> None:
     bench.environ.clear()
     bench.environ["OMNIGRAPH_EMBEDDINGS_MOCK"] = "1"
@@ -551,6 +566,7 @@ def test_the_mock_needs_no_network(bench: Bench) -> None:
     assert bench.vectors()["d0"] == [float(each) for each in expected]
 
 
+@pytest.mark.extended
 def test_an_embedder_that_was_handed_in_is_used_in_this_process(bench: Bench) -> None:
     asked: list[str] = []
 
@@ -600,6 +616,7 @@ with Graph.open(sys.argv[1]) as graph, graph.pipeline() as pipeline:
 """
 
 
+@pytest.mark.extended
 def test_a_killed_job_has_paid_for_what_it_had_and_the_next_pays_the_rest(bench: Bench) -> None:
     bench.graph.load(
         lines(*(line("Doc", f"more{n}", body=f"more {n}") for n in range(5))), mode="append"

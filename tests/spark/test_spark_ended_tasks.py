@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from omnigraph.pipeline.spark.session import PipelineSession
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = pytest.mark.timeout(600)
 
 NUMBERS = pa.schema({"number": pa.int64()})
 QUIET_S = 3.0
@@ -54,6 +54,7 @@ def require_quiet(folder: Path) -> None:
     assert sorted(folder.iterdir()) == before
 
 
+@pytest.mark.extended
 def test_no_task_writes_after_a_failed_stage_was_told(
     session: PipelineSession, tmp_path: Path
 ) -> None:
@@ -62,6 +63,7 @@ def test_no_task_writes_after_a_failed_stage_was_told(
     require_quiet(tmp_path)
 
 
+@pytest.mark.extended
 def test_no_task_writes_after_a_cancelled_stage_was_told(
     session: PipelineSession, tmp_path: Path
 ) -> None:
@@ -83,6 +85,7 @@ def test_no_task_writes_after_a_cancelled_stage_was_told(
     require_quiet(tmp_path)
 
 
+@pytest.mark.extended
 def test_a_cancel_before_the_first_job_of_a_stage_holds_for_it(
     session: PipelineSession, tmp_path: Path
 ) -> None:
@@ -135,6 +138,7 @@ def test_nothing_that_is_asked_after_an_error_replaces_it(
     ]
 
 
+@pytest.mark.extended
 def test_a_stage_that_cannot_be_watched_is_cancelled(
     session: PipelineSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from tests.extended import thinned
 
 from omnigraph import Graph
 from omnigraph.errors import (
@@ -200,6 +201,7 @@ def test_the_files_in_order_are_the_stream_of_the_graph(
     )
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("form", ["ndjson", "parquet", "csv"])
 def test_two_exports_of_one_commit_are_equal_whatever_the_session_is_set_to(
     graph: Graph, session: PipelineSession, tmp_path: Path, form: str
@@ -236,6 +238,7 @@ def test_the_manifest_tells_every_file_with_its_rows_bytes_and_checksum(
     assert (write.tasks, write.bytes) == (len(listed), sum(each["bytes"] for each in listed))
 
 
+@pytest.mark.extended
 def test_rows_ascend_within_a_file_and_from_file_to_file(
     graph: Graph, session: PipelineSession, tmp_path: Path
 ) -> None:
@@ -245,6 +248,7 @@ def test_rows_ascend_within_a_file_and_from_file_to_file(
     assert len(ids) == graph.snapshot().count("Person") == len(set(ids))
 
 
+@pytest.mark.extended
 def test_a_load_of_the_folder_gives_an_equal_graph(
     graph: Graph, session: PipelineSession, tmp_path: Path
 ) -> None:
@@ -266,7 +270,7 @@ def read_parquet(out: Path, table: str) -> pa.Table:
     )
 
 
-@pytest.mark.parametrize("sizes", [None, TINY], ids=["whole", "runs"])
+@pytest.mark.parametrize("sizes", thinned([None, TINY]), ids=["whole", "runs"])
 def test_parquet_has_the_stored_columns_with_their_types(
     graph: Graph, session: PipelineSession, tmp_path: Path, sizes: ExportSizes | None
 ) -> None:
@@ -288,6 +292,7 @@ def test_parquet_has_the_stored_columns_with_their_types(
         assert read_parquet(tmp_path / "out", key).equals(scanned.cast(scanned.schema))
 
 
+@pytest.mark.extended
 def test_parquet_rows_load_to_an_equal_graph(
     graph: Graph, session: PipelineSession, tmp_path: Path
 ) -> None:
@@ -337,6 +342,7 @@ def test_csv_has_a_header_and_the_texts_of_the_values(
     assert joined(tmp_path / "out", "edge:Link") == b"id,src,dst\nl,full,a b\n"
 
 
+@pytest.mark.extended
 def test_csv_texts_are_the_same_through_runs(
     graph: Graph, session: PipelineSession, tmp_path: Path
 ) -> None:
@@ -346,7 +352,7 @@ def test_csv_texts_are_the_same_through_runs(
     assert joined(tmp_path / "one") == b"id,name,age\n" + lines
 
 
-@pytest.mark.parametrize("form", ["ndjson", "parquet", "csv"])
+@pytest.mark.parametrize("form", thinned(["ndjson", "parquet", "csv"]))
 def test_a_graph_without_rows_has_a_file_for_every_table(
     session: PipelineSession, tmp_path: Path, form: str
 ) -> None:
@@ -363,6 +369,7 @@ def test_a_graph_without_rows_has_a_file_for_every_table(
         assert {each["rows"] for each in listed} == {0}
 
 
+@pytest.mark.extended
 def test_an_older_commit_and_a_branch_are_exported(
     session: PipelineSession, tmp_path: Path
 ) -> None:
@@ -381,6 +388,7 @@ def test_an_older_commit_and_a_branch_are_exported(
         assert report.branch == "draft"
 
 
+@pytest.mark.extended
 def test_a_blob_outside_is_its_address_and_parquet_refuses_it(
     session: PipelineSession, tmp_path: Path
 ) -> None:
@@ -486,6 +494,7 @@ def killing_once(marks: Path) -> Callable[[WriteTask], None]:
     return kill
 
 
+@pytest.mark.extended
 def test_a_worker_that_is_killed_changes_no_byte(
     graph: Graph, session: PipelineSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -510,6 +519,7 @@ def failing(error: str) -> Callable[[WriteTask], None]:
     return fail
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize(
     ("error", "raised"),
     [("InternalError", InternalError), ("StorageUnavailable", PipelineTaskError)],
@@ -534,6 +544,7 @@ def test_a_task_that_fails_leaves_no_export_and_no_file(
     assert list(kept.iterdir()) == []
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("step", ["move", "create"])
 def test_a_driver_that_fails_at_the_end_leaves_no_export(
     graph: Graph,
@@ -557,7 +568,7 @@ def test_a_driver_that_fails_at_the_end_leaves_no_export(
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.parametrize("interrupt", [KeyboardInterrupt, Cancelled])
+@pytest.mark.parametrize("interrupt", thinned([KeyboardInterrupt, Cancelled]))
 def test_an_interrupt_removes_what_was_written(
     graph: Graph, session: PipelineSession, tmp_path: Path, interrupt: type[BaseException]
 ) -> None:

@@ -24,6 +24,7 @@ PROGRAM = Path(sys.executable).with_name("omnigraph")
 SPARK = ["--spark-master", "local[1,4]", "--spark-conf", "spark.driver.memory=1g"]
 
 
+@pytest.mark.extended
 def test_files_in_a_bucket_are_those_of_the_stream(s3: StandIn, tmp_path: Path) -> None:
     schema = "node Person { name: String @key }\nedge Knows: Person -> Person"
     settings = load_settings(s3.environment())

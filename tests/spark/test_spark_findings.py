@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.extended import thinned
 from tests.load_jobs import spark_load
 
 from omnigraph import Graph
@@ -109,6 +110,7 @@ def refusal(load: Callable[[], JobReport]) -> tuple[str, dict[str, Any]]:
     return caught.value.message, caught.value.details
 
 
+@pytest.mark.extended
 def test_the_setting_bounds_what_joins_report_and_all_are_counted(loads: Loads) -> None:
     message, details = refusal(
         lambda: loads.load(BAD, "append", max_violations=7, split_bytes=1_400)
@@ -121,7 +123,7 @@ def test_the_setting_bounds_what_joins_report_and_all_are_counted(loads: Loads) 
 @pytest.mark.parametrize(
     ("most_bytes", "halved_to"),
     # An edge that fails has about 10 bytes of texts: its id and the node that it lacks.
-    [(200, 12), (1, 1)],
+    thinned([(200, 12), (1, 1)]),
 )
 def test_joins_fetch_no_more_than_fit_and_say_how_many_are_listed(
     most_bytes: int, halved_to: int, loads: Loads, monkeypatch: pytest.MonkeyPatch
@@ -138,6 +140,7 @@ def test_joins_fetch_no_more_than_fit_and_say_how_many_are_listed(
     )
 
 
+@pytest.mark.extended
 def test_a_check_that_fits_as_a_whole_is_not_halved(
     loads: Loads, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -149,6 +152,7 @@ def test_a_check_that_fits_as_a_whole_is_not_halved(
     assert len(found[1]["violations"]) == 3
 
 
+@pytest.mark.extended
 def test_a_merge_on_executors_counts_the_files_that_are_left(loads: Loads) -> None:
     rows = [node(f"p{n:03}", age=n) for n in range(70)]
     split_bytes = len(rows[0])

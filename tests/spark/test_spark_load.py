@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.extended import thinned
 from tests.load_jobs import spark_load
 from ulid import ULID
 
@@ -223,8 +224,8 @@ def test_good_rows_give_equal_graphs_and_reports(mode: str, twins: Twins) -> Non
 @pytest.mark.parametrize(
     ("mode", "driver_rows"),
     [
-        *((mode, 1_000_000) for mode in MODES),
-        ("append", 0),
+        *thinned(((mode, 1_000_000) for mode in MODES), keep=2),
+        pytest.param("append", 0, marks=pytest.mark.extended),
         pytest.param("merge", 0, marks=pytest.mark.slow),
         pytest.param("overwrite", 0, marks=pytest.mark.slow),
     ],
@@ -238,6 +239,7 @@ def test_bad_rows_give_equal_errors_with_equal_lines(
     twins.require_equal()
 
 
+@pytest.mark.extended
 def test_good_rows_pass_the_joins_too(twins: Twins) -> None:
     local, spark = twins.load(GOOD, "merge", driver_rows=0)
     assert isinstance(local, list), local
@@ -245,6 +247,7 @@ def test_good_rows_pass_the_joins_too(twins: Twins) -> None:
     twins.require_equal()
 
 
+@pytest.mark.extended
 def test_overwriting_nodes_below_edges_is_refused_alike(twins: Twins) -> None:
     local, spark = twins.load(node("p1"), "overwrite", driver_rows=0)
     assert isinstance(local, tuple)
@@ -252,7 +255,7 @@ def test_overwriting_nodes_below_edges_is_refused_alike(twins: Twins) -> None:
 
 
 @pytest.mark.parametrize(
-    "seed", [0, 1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (2, 3))]
+    "seed", [*thinned([0, 1]), *(pytest.param(seed, marks=pytest.mark.slow) for seed in (2, 3))]
 )
 def test_random_inputs_give_equal_outcomes(seed: int, twins: Twins) -> None:
     rng = random.Random(seed)  # noqa: S311 - a test
@@ -431,7 +434,7 @@ def _writing_before_commit(twins: Twins, text: bytes) -> Iterator[None]:
     assert not waiting
 
 
-@pytest.mark.parametrize("step", ["load.post_phase_a", "load.post_phase_d_pre_release"])
+@pytest.mark.parametrize("step", thinned(["load.post_phase_a", "load.post_phase_d_pre_release"]))
 def test_an_interrupt_while_it_is_committed_takes_no_file_of_it(step: str, twins: Twins) -> None:
     path = twins.folder / "input.jsonl"
     path.write_bytes(node("fresh", age=1))
@@ -450,6 +453,8 @@ def test_an_interrupt_while_it_is_committed_takes_no_file_of_it(step: str, twins
 
 
 def test_blobs_beside_their_files_go_with_a_load_that_fails_or_is_only_tried(twins: Twins) -> None:
+    # The line of a blob would be hundreds of splits.
+    twins.settings = Settings()
     path = twins.folder / "input.jsonl"
     photo = "base64:" + base64.b64encode(b"x" * 100_000).decode()
     path.write_bytes(node("fresh", photo=photo))

@@ -105,6 +105,7 @@ def acknowledged(workers: list[Worker]) -> list[tuple[Write, str]]:
     return [(noted(words[1:4]), words[4]) for each in workers for words in each.words("ack")]
 
 
+@pytest.mark.extended
 def test_loads_on_spark_beside_a_writer_are_all_accounted_for(
     tmp_path: Path, session: PipelineSession
 ) -> None:

@@ -30,6 +30,7 @@ from tests.crash.scripts import NEXT, RIVAL, TOUCH
 from tests.crash.spark_loads import JOBS, Job
 from tests.crash.spark_points import chosen_kills, chosen_stops, every_kill
 from tests.crash.writes import commit, play
+from tests.extended import thinned
 from tests.process_sessions import started
 
 from omnigraph import Graph
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.crash
 
 
-@pytest.mark.parametrize("cell", chosen_kills(), ids=str)
+@pytest.mark.parametrize("cell", thinned(reversed(chosen_kills()), keep=2), ids=str)
 def test_a_driver_killed_in_a_stage_or_in_its_commit_leaves_all_or_nothing(
     cell: Cell, java: dict[str, str], tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
@@ -135,6 +136,7 @@ OWN_JAVA = {
 }
 
 
+@pytest.mark.extended
 @pytest.mark.usefixtures("session")
 @pytest.mark.parametrize(
     "turn", [0, *(pytest.param(turn, marks=pytest.mark.slow) for turn in range(1, 10))]

@@ -170,6 +170,7 @@ def test_workers_killed_after_they_wrote_change_no_row(
     assert not list((tmp_path / "graph" / "__staging").rglob("*.arrow"))
 
 
+@pytest.mark.extended
 def test_attempts_that_fail_after_they_wrote_change_no_row(
     graph: Graph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -180,6 +181,7 @@ def test_attempts_that_fail_after_they_wrote_change_no_row(
     assert len(orphans(tmp_path / "graph")) == 2 * failed
 
 
+@pytest.mark.extended
 def test_a_merge_with_killed_workers_gives_what_it_gives_without(
     graph: Graph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -197,6 +199,7 @@ def test_a_merge_with_killed_workers_gives_what_it_gives_without(
     assert rows_of(graph) == EXPECTED
 
 
+@pytest.mark.extended
 def test_a_task_that_fails_every_attempt_commits_nothing_and_the_next_load_works(
     graph: Graph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -216,6 +219,7 @@ def test_a_task_that_fails_every_attempt_commits_nothing_and_the_next_load_works
     assert rows_of(graph) == EXPECTED
 
 
+@pytest.mark.extended
 def test_a_view_that_a_dead_driver_left_disturbs_no_load(
     graph: Graph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from tests.extended import thinned
 from tests.load_jobs import spark_load
 from tests.quarantine_inputs import SCHEMA, SEED, edge, person, random_input, seed_beside
 
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.timeout(600)
 
-MODES = ("append", "merge", "overwrite")
 JOINS = 0
 """So many rows the driver checks itself: none."""
 
@@ -150,7 +150,7 @@ def twins(tmp_path: Path, session: PipelineSession) -> Iterator[Twins]:
         yield Twins(here, spark, tmp_path, session, settings)
 
 
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("mode", thinned(("merge", "append", "overwrite")))
 @pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
 def test_random_inputs_give_equal_files_reports_and_graphs(
     seed: int, mode: str, twins: Twins
@@ -166,13 +166,16 @@ def test_random_inputs_give_equal_files_reports_and_graphs(
 
 @pytest.mark.parametrize(
     "options",
-    [
-        {"on_error": "fail"},
-        {"max_rejects": 2},
-        {"max_rejects": 2, "on_error": "fail"},
-        {"max_reject_ratio": 0.5},
-        {"dry_run": True},
-    ],
+    thinned(
+        [
+            {"max_rejects": 2},
+            {"dry_run": True},
+            {"on_error": "fail"},
+            {"max_rejects": 2, "on_error": "fail"},
+            {"max_reject_ratio": 0.5},
+        ],
+        keep=2,
+    ),
     ids=str,
 )
 def test_limits_failures_and_dry_runs_are_told_alike(options: Any, twins: Twins) -> None:  # noqa: ANN401
@@ -191,6 +194,7 @@ def test_limits_failures_and_dry_runs_are_told_alike(options: Any, twins: Twins)
     twins.require_equal()
 
 
+@pytest.mark.extended
 def test_nothing_that_is_left_makes_no_commit(twins: Twins) -> None:
     local, spark = twins.load(person("bad", age=999) + edge("Knows", "x", "bad", "p0"), "merge")
     assert spark == local
@@ -334,7 +338,7 @@ def test_a_crash_before_the_commit_leaves_files_without_the_mark(twins: Twins) -
     "mode",
     [
         pytest.param("append", marks=pytest.mark.slow),
-        "merge",
+        pytest.param("merge", marks=pytest.mark.extended),
         pytest.param("overwrite", marks=pytest.mark.slow),
     ],
 )

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from tests.extended import thinned
 from tests.load_jobs import spark_load
 
 from omnigraph import Graph
@@ -105,6 +106,7 @@ def test_a_load_goes_on_without_reading_its_input_again(
     assert list(graph.commits.list(operation=operation)) == [report.commit]
 
 
+@pytest.mark.extended
 def test_a_forced_run_goes_on_without_reading_its_sources_again(
     graph: Graph, session: PipelineSession, source: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -176,6 +178,7 @@ def test_a_changed_input_or_graph_starts_over(
     assert merged.tables[0].changed == 41
 
 
+@pytest.mark.extended
 def test_another_mapping_of_the_same_files_is_another_load(
     graph: Graph, session: PipelineSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -247,7 +250,7 @@ def test_a_load_that_was_thought_dead_spoils_nothing(
         assert len(b"".join(again.export()).splitlines()) == 80
 
 
-@pytest.mark.parametrize("point", ["spark_load.post_intake", "load.post_stage_pre_lease"])
+@pytest.mark.parametrize("point", thinned(["spark_load.post_intake", "load.post_stage_pre_lease"]))
 def test_a_stopped_load_and_the_one_that_goes_on_for_it_make_one_commit(
     graph: Graph,
     session: PipelineSession,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from tests.extended import thinned
 
 from omnigraph import Graph
 from omnigraph.errors import InputChanged, InvalidArgument, SourceError
@@ -73,6 +74,7 @@ TEXTS = {
 }
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize(
     ("form", "empty"),
     [("csv", ""), ("csv", "\n"), ("csv", "slug,n\n"), ("json", ""), ("json", " \n\n")],
@@ -108,6 +110,7 @@ def test_a_cursor_whose_column_is_missing_is_refused_at_its_place(
     assert str(told.value.details["place"]).startswith(f"{file}:5:")
 
 
+@pytest.mark.extended
 def test_an_empty_file_beside_another_source_keeps_the_cursor(
     tmp_path: Path, graph: Graph, pipeline: Pipeline
 ) -> None:
@@ -127,7 +130,9 @@ def test_an_empty_file_beside_another_source_keeps_the_cursor(
     assert ids(graph, "Person") == ["a", "x", "yy"]
 
 
-@pytest.mark.parametrize("text", [None, "slug\nb\n", "slug,n\na,x\n", "slug,n\na,1\nb,2\n"])
+@pytest.mark.parametrize(
+    "text", thinned([None, "slug\nb\n", "slug,n\na,x\n", "slug,n\na,1\nb,2\n"], keep=2)
+)
 def test_files_that_change_before_the_end_of_a_cursor_is_found_are_told(
     tmp_path: Path, graph: Graph, session: PipelineSession, text: str | None
 ) -> None:
@@ -179,7 +184,7 @@ edges:
 """
 
 
-@pytest.mark.parametrize("form", ["csv", "parquet"])
+@pytest.mark.parametrize("form", thinned(["csv", "parquet"]))
 @pytest.mark.parametrize(
     ("given", "wrong", "place", "said"),
     [
@@ -243,6 +248,7 @@ def test_columns_of_parquet_files_are_told_with_file_and_line(
     assert told.value.details["path"] == second
 
 
+@pytest.mark.extended
 def test_where_a_mapping_stands_is_no_part_of_what_a_run_is_known_by(
     tmp_path: Path, graph: Graph, pipeline: Pipeline
 ) -> None:
@@ -256,6 +262,7 @@ def test_where_a_mapping_stands_is_no_part_of_what_a_run_is_known_by(
     assert commits(graph) == before
 
 
+@pytest.mark.extended
 def test_a_value_that_cannot_be_cast_is_told_with_its_property_and_expression(
     tmp_path: Path, graph: Graph, pipeline: Pipeline
 ) -> None:
@@ -281,8 +288,8 @@ def test_a_value_that_cannot_be_cast_is_told_with_its_property_and_expression(
     assert ids(graph, "Person") == []
 
 
-@pytest.mark.parametrize("column", ["years", "yers"])
-@pytest.mark.parametrize("part", ["cast(years as int)", "years <> '0'"])
+@pytest.mark.parametrize("column", thinned(["years", "yers"]))
+@pytest.mark.parametrize("part", thinned(["cast(years as int)", "years <> '0'"]))
 def test_the_value_of_a_variable_in_an_expression_is_not_shown(
     tmp_path: Path, pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch, column: str, part: str
 ) -> None:
@@ -313,6 +320,7 @@ def test_the_value_of_a_variable_is_not_shown_with_a_type_that_does_not_fit(
     assert told.value.details["property"] == "age"
 
 
+@pytest.mark.extended
 def test_a_condition_that_fails_for_a_row_is_told(tmp_path: Path, pipeline: Pipeline) -> None:
     (tmp_path / "people.csv").write_text("person,years\na,old\n")
     file = tmp_path / "crm.yaml"
@@ -323,6 +331,7 @@ def test_a_condition_that_fails_for_a_row_is_told(tmp_path: Path, pipeline: Pipe
     assert "the condition 'cast(years as bigint) > 3' of Person" in told.value.message
 
 
+@pytest.mark.extended
 def test_a_source_that_feeds_several_types_is_read_once(
     tmp_path: Path, session: PipelineSession, pipeline: Pipeline
 ) -> None:

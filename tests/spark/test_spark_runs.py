@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from tests.extended import thinned
 
 from omnigraph import Graph
 from omnigraph.errors import (
@@ -135,6 +136,7 @@ def test_a_file_is_one_commit_and_the_same_run_again_is_none(
     assert [each.changed for each in forced.tables] == [3, 4, 2]
 
 
+@pytest.mark.extended
 def test_a_changed_file_or_mapping_is_another_run(
     crm: Path, graph: Graph, pipeline: Pipeline
 ) -> None:
@@ -149,6 +151,7 @@ def test_a_changed_file_or_mapping_is_another_run(
     assert third.tables[0].changed == 5
 
 
+@pytest.mark.extended
 def test_nothing_of_a_failed_run_is_seen(crm: Path, graph: Graph, pipeline: Pipeline) -> None:
     (crm.parent / "more.jsonl").write_text("no json\n")
     before = commits(graph)
@@ -158,6 +161,7 @@ def test_nothing_of_a_failed_run_is_seen(crm: Path, graph: Graph, pipeline: Pipe
     assert ids(graph, "Person") == []
 
 
+@pytest.mark.extended
 def test_bad_rows_of_a_run_are_set_aside(crm: Path, graph: Graph, pipeline: Pipeline) -> None:
     crm.write_text(
         FILE.replace(
@@ -181,6 +185,7 @@ def test_bad_rows_of_a_run_are_set_aside(crm: Path, graph: Graph, pipeline: Pipe
     assert again.rejects_uri == report.rejects_uri
 
 
+@pytest.mark.extended
 def test_a_dry_run_changes_nothing(crm: Path, graph: Graph, pipeline: Pipeline) -> None:
     before = commits(graph)
     report = pipeline.run(crm, dry_run=True)
@@ -254,7 +259,7 @@ def feed(tmp_path: Path, session: PipelineSession) -> Feed:
     return Feed(tmp_path, session)
 
 
-@pytest.mark.parametrize("kind", ["timestamp", "date", "integer", "string"])
+@pytest.mark.parametrize("kind", thinned(["timestamp", "date", "integer", "string"]))
 def test_a_cursor_reads_only_what_is_new(
     kind: str, feed: Feed, graph: Graph, pipeline: Pipeline
 ) -> None:
@@ -284,6 +289,7 @@ def test_a_lag_reads_late_rows_again(feed: Feed, graph: Graph, pipeline: Pipelin
     assert ids(graph, "Person") == ["e001", "e004", "e005"]
 
 
+@pytest.mark.extended
 def test_a_row_that_comes_late_within_the_lag_is_read(
     feed: Feed, graph: Graph, pipeline: Pipeline
 ) -> None:
@@ -297,6 +303,7 @@ def test_a_row_that_comes_late_within_the_lag_is_read(
     assert ids(graph, "Person") == ["e001", "e018", "e020"]
 
 
+@pytest.mark.extended
 def test_rows_without_a_value_are_told_whenever_they_are_left_out(
     feed: Feed, graph: Graph, pipeline: Pipeline
 ) -> None:
@@ -319,7 +326,7 @@ class _Killed(BaseException):
     """The run ends here, wherever it is."""
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", thinned(range(2)))
 def test_no_row_is_lost_or_read_twice_when_runs_end_anywhere(
     seed: int, feed: Feed, graph: Graph, session: PipelineSession
 ) -> None:
@@ -393,6 +400,7 @@ def test_the_secrets_of_a_source_are_not_in_its_errors() -> None:
     assert "s3cret" not in describe_reader(spec)
 
 
+@pytest.mark.extended
 def test_a_full_refresh_reads_everything(feed: Feed, graph: Graph, pipeline: Pipeline) -> None:
     feed.declare(mode="merge")
     feed.add(1, 5)
@@ -422,6 +430,7 @@ def test_a_changed_mapping_invalidates_its_cursor(
     assert ids(graph, "Person") == ["e001", "e002"]
 
 
+@pytest.mark.extended
 def test_another_type_of_a_column_that_is_used_invalidates_the_cursor(
     feed: Feed, pipeline: Pipeline
 ) -> None:
@@ -439,6 +448,7 @@ def test_another_type_of_a_column_that_is_used_invalidates_the_cursor(
     assert pipeline.run(feed.path, keep_cursor=True).commit is None
 
 
+@pytest.mark.extended
 def test_a_source_beside_a_cursor_is_loaded_again_only_when_it_changed(
     feed: Feed, graph: Graph, pipeline: Pipeline
 ) -> None:
@@ -468,6 +478,7 @@ def test_a_source_beside_a_cursor_is_loaded_again_only_when_it_changed(
     ]
 
 
+@pytest.mark.extended
 def test_rows_that_were_set_aside_are_tried_again_beside_a_cursor(
     feed: Feed, graph: Graph, pipeline: Pipeline
 ) -> None:
@@ -492,6 +503,7 @@ def test_rows_that_were_set_aside_are_tried_again_beside_a_cursor(
     assert pipeline.run(feed.path).commit is None
 
 
+@pytest.mark.extended
 def test_a_run_without_a_commit_tells_the_cursor_that_is_kept(
     feed: Feed, pipeline: Pipeline
 ) -> None:
@@ -505,6 +517,7 @@ def test_a_run_without_a_commit_tells_the_cursor_that_is_kept(
     assert (report.commit, report.cursors) == (None, {"events": 1})
 
 
+@pytest.mark.extended
 def test_a_run_that_is_done_or_cannot_be_needs_no_spark(
     crm: Path, graph: Graph, pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -554,6 +567,7 @@ def test_a_load_that_cannot_be_needs_no_spark(
             graph.pipeline().load(people, mode="append", **options)
 
 
+@pytest.mark.extended
 def test_another_value_of_a_variable_is_another_run(
     crm: Path, graph: Graph, pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -576,6 +590,7 @@ def test_a_cursor_of_another_type_is_refused(feed: Feed, pipeline: Pipeline) -> 
         pipeline.run(feed.path)
 
 
+@pytest.mark.extended
 def test_a_run_that_fails_at_its_commit_keeps_the_cursor(
     feed: Feed, graph: Graph, pipeline: Pipeline
 ) -> None:
@@ -594,6 +609,7 @@ def test_a_run_that_fails_at_its_commit_keeps_the_cursor(
     assert ids(graph, "Person") == ["e001", "e002", "e003"]
 
 
+@pytest.mark.extended
 def test_two_runs_from_one_state_do_not_both_commit(
     feed: Feed, graph: Graph, session: PipelineSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -626,6 +642,7 @@ def test_two_runs_from_one_state_do_not_both_commit(
     assert ids(graph, "Person") == [f"e{n:03}" for n in range(1, 6)]
 
 
+@pytest.mark.extended
 def test_a_source_without_marks_warns_and_loads_again(tmp_path: Path, pipeline: Pipeline) -> None:
     file = tmp_path / "sql.yaml"
     file.write_text(
@@ -652,6 +669,7 @@ def test_a_written_frame_with_a_key_is_written_once(
     assert pipeline.write(frame, type="Person").tables[0].changed == 1
 
 
+@pytest.mark.extended
 def test_a_key_belongs_to_one_write(
     graph: Graph, pipeline: Pipeline, session: PipelineSession
 ) -> None:
@@ -666,6 +684,7 @@ def test_a_key_belongs_to_one_write(
     assert ids(graph, "Order") == []
 
 
+@pytest.mark.extended
 def test_a_stream_is_written_once_for_each_batch(
     tmp_path: Path, graph: Graph, pipeline: Pipeline, session: PipelineSession
 ) -> None:

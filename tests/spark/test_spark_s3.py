@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import obstore
 import pytest
+from tests.extended import thinned
 from tests.s3.stand_in import Access, Kind
 
 from omnigraph import Graph
@@ -99,6 +100,7 @@ def data_puts(requests: list[Request]) -> list[Request]:
     ]
 
 
+@pytest.mark.extended
 def test_executors_read_and_write_the_bucket_and_give_the_graph_of_the_other_lane(
     store: StandIn, tmp_path: Path
 ) -> None:
@@ -130,6 +132,7 @@ def test_executors_read_and_write_the_bucket_and_give_the_graph_of_the_other_lan
         assert b"".join(there.export(branch="side")) == b"".join(here.export(branch="side"))
 
 
+@pytest.mark.extended
 def test_one_object_is_loaded_by_its_address(store: StandIn, tmp_path: Path) -> None:
     put(store, "in/a.jsonl", people(0, 3))
     put(store, "in/a.jsonl.old", b"nonsense")
@@ -138,6 +141,7 @@ def test_one_object_is_loaded_by_its_address(store: StandIn, tmp_path: Path) -> 
         assert there.snapshot().count("Person") == 3
 
 
+@pytest.mark.extended
 def test_a_refused_load_leaves_no_object_of_its_own(store: StandIn, tmp_path: Path) -> None:
     put(store, "in/a.jsonl", people(0, 40))
     with twins(store, tmp_path) as (there, _):
@@ -148,6 +152,7 @@ def test_a_refused_load_leaves_no_object_of_its_own(store: StandIn, tmp_path: Pa
         assert objects(store) == before
 
 
+@pytest.mark.extended
 def test_executors_that_may_not_write_are_told_and_nothing_is_committed(
     store: StandIn, tmp_path: Path
 ) -> None:
@@ -211,11 +216,13 @@ def test_rejects_and_their_mark_are_written_to_a_bucket(store: StandIn, tmp_path
 
 @pytest.mark.parametrize(
     ("name", "content", "form"),
-    [
-        ("in/a.csv", b"name\nada\n", None),
-        ("in/a.json", b'{"name":"ada"}\n', "json"),
-        ("in/a.orc", b"ORC", None),
-    ],
+    thinned(
+        [
+            ("in/a.csv", b"name\nada\n", None),
+            ("in/a.json", b'{"name":"ada"}\n', "json"),
+            ("in/a.orc", b"ORC", None),
+        ]
+    ),
     ids=["csv", "json", "orc"],
 )
 def test_a_format_that_spark_cannot_read_from_a_bucket_says_what_can_be_done(

@@ -79,6 +79,7 @@ def test_columns_filters_edges_and_older_snapshots_are_read(
         pipeline.read()
 
 
+@pytest.mark.extended
 def test_a_folder_is_loaded_on_spark_by_the_same_call(
     graph: Graph, session: PipelineSession, tmp_path: Path
 ) -> None:

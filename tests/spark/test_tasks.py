@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from tests.extended import thinned
 
 from omnigraph import Graph
 from omnigraph.errors import (
@@ -122,7 +123,7 @@ class TestConform:
 
 
 class TestRunTasks:
-    pytestmark = pytest.mark.timeout(180)
+    pytestmark = pytest.mark.timeout(600)
 
     def test_each_task_has_a_partition_of_its_own_and_results_come_in_order(
         self, session: PipelineSession
@@ -229,6 +230,7 @@ class TestRunTasks:
         assert calls.read_text().split().count("1") == 4
         assert pickle.loads(pickle.dumps(caught.value)).details == caught.value.details  # noqa: S301
 
+    @pytest.mark.extended
     def test_an_error_of_ours_that_stays_is_the_cause(self, session: PipelineSession) -> None:
         def fail(task: int) -> Iterable[pa.RecordBatch]:
             raise StorageUnavailable("no answer", operation="read", task=task)
@@ -241,6 +243,7 @@ class TestRunTasks:
             "details": {"operation": "read", "task": 0},
         }
 
+    @pytest.mark.extended
     def test_a_killed_worker_changes_no_result(
         self, session: PipelineSession, tmp_path: Path
     ) -> None:
@@ -257,6 +260,7 @@ class TestRunTasks:
         # A worker that dies takes the attempt of no other task with it.
         assert [result.attempt for result in results] == [2, 2, 2, 2]
 
+    @pytest.mark.extended
     def test_a_worker_that_is_always_killed_is_told_with_advice(
         self, session: PipelineSession
     ) -> None:
@@ -274,6 +278,7 @@ class TestRunTasks:
             run_tasks(session, "intake", [0, 1], die, NUMBERS)
         assert (caught.value.details["partition"], caught.value.details["attempts"]) == (1, 4)
 
+    @pytest.mark.extended
     def test_a_result_of_the_wrong_shape_is_named_and_not_tried_again(
         self, session: PipelineSession
     ) -> None:
@@ -296,6 +301,7 @@ class TestRunTasks:
             run_tasks(session, "intake", [0], large, NUMBERS)
         assert caught.value.details["resource"] == "task_result_bytes"
 
+    @pytest.mark.extended
     def test_rows_of_tasks_can_be_joined_and_grouped(self, session: PipelineSession) -> None:
         frame = frame_of_tasks(session, [1, 2, 3], squares(), NUMBERS)
         joined = frame.join(session.spark.range(5).withColumnRenamed("id", "number"), "number")
@@ -303,6 +309,7 @@ class TestRunTasks:
         assert set(rows.column("number").to_pylist()) == {1, 4}
         assert frame_of_tasks(session, [], squares(), NUMBERS).count() == 0
 
+    @pytest.mark.extended
     def test_a_final_error_in_a_lazy_frame_is_raised_as_it_was(
         self, session: PipelineSession
     ) -> None:
@@ -316,7 +323,7 @@ class TestRunTasks:
 
 
 class TestHandshake:
-    pytestmark = pytest.mark.timeout(180)
+    pytestmark = pytest.mark.timeout(600)
 
     def test_an_executor_of_this_installation_matches(
         self, session: PipelineSession, tmp_path: Path
@@ -349,7 +356,7 @@ class TestHandshake:
         with pytest.raises(ExecutorMismatch, match="Nowhere"):
             require_matching_executors(session, Unknown())
 
-    @pytest.mark.parametrize("package", ["omnigraph", "pylance"])
+    @pytest.mark.parametrize("package", thinned(["omnigraph", "pylance"]))
     def test_another_version_there_is_refused(
         self, session: PipelineSession, tmp_path: Path, package: str
     ) -> None:
@@ -363,6 +370,7 @@ class TestHandshake:
         assert isinstance(executor, dict)
         assert executor[package] == "9.9.9"
 
+    @pytest.mark.extended
     def test_an_executor_that_cannot_run_our_tasks_is_told(
         self, session: PipelineSession, tmp_path: Path
     ) -> None:

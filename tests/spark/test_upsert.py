@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import lance
 import pyarrow as pa
 import pytest
+from tests.extended import thinned
 from tests.load_jobs import spark_load
 from tests.unit.storage.workbench import STAMP, Workbench, layout
 
@@ -273,7 +274,7 @@ def ids_of(handle: TableHandle, asked: str, *, use_index: bool) -> list[str]:
 
 
 class TestEquality:
-    @pytest.mark.parametrize("seed", range(3))
+    @pytest.mark.parametrize("seed", thinned([2, 0, 1]))
     def test_generated_merges_give_equal_tables(
         self, seed: int, session: PipelineSession, tmp_path: Path
     ) -> None:
@@ -303,7 +304,7 @@ class TestEquality:
                     for each, base in zip(sides, bases, strict=True)
                 ]
 
-    @pytest.mark.parametrize("offsets_bytes", [OFFSETS_BYTES, 0])
+    @pytest.mark.parametrize("offsets_bytes", thinned([OFFSETS_BYTES, 0]))
     def test_what_executors_wrote_moves_over_what_others_did_to_other_rows(
         self, offsets_bytes: int, bench: Workbench, session: PipelineSession
     ) -> None:
@@ -338,7 +339,7 @@ class TestEquality:
             asked = f"rank >= {form * 10_000} and rank < {form * 10_000 + 7}"
             assert ids_of(done, asked, use_index=True) == ids_of(done, asked, use_index=False)
 
-    @pytest.mark.parametrize("others", ["insert", "update", "delete", "compact"])
+    @pytest.mark.parametrize("others", thinned(["update", "insert", "delete", "compact"]))
     def test_what_executors_wrote_is_written_anew_where_others_touched_it(
         self, others: str, bench: Workbench, session: PipelineSession
     ) -> None:
@@ -402,6 +403,7 @@ class TestEquality:
             nothing = StagedView(base=handle, handle=None, pieces=Pieces(), fragments=())
             assert merges.upserts(strategy).stage(nothing, STAMP).is_noop
 
+    @pytest.mark.extended
     def test_many_offsets_lie_in_files_and_give_the_same(
         self, bench: Workbench, session: PipelineSession
     ) -> None:
@@ -417,6 +419,7 @@ class TestEquality:
         whole = [doc(n, 2 if 3 <= n < 18 else 1) for n in range(20)]
         assert contents(bench, handle) == expected(whole)
 
+    @pytest.mark.extended
     def test_ids_that_repeat_are_refused(self, bench: Workbench, session: PipelineSession) -> None:
         merges = Merges(bench, session)
         base = table_of(bench, [doc(n, 1) for n in range(3)])
@@ -473,6 +476,7 @@ def require_kept(
 
 
 class TestRetries:
+    @pytest.mark.extended
     def test_a_worker_killed_after_it_wrote_gives_the_exact_rows(
         self, session: PipelineSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -716,6 +720,7 @@ class TestLoads:
             graph.maintenance.ensure_indices()
             yield Loads(graph, tmp_path, session, request.param)
 
+    @pytest.mark.extended
     @pytest.mark.parametrize("branch", ["main", "side"])
     def test_merges_on_spark_equal_those_in_process(
         self, branch: str, loads: Loads, tmp_path: Path
@@ -738,6 +743,7 @@ class TestLoads:
             assert found == local.query(OLDER, branch=branch).to_dicts()
             assert len(found) > 1
 
+    @pytest.mark.parametrize("loads", thinned(reversed(STRATEGIES)), indirect=True)
     def test_a_merge_beside_a_writer_of_other_rows_is_written_once(self, loads: Loads) -> None:
         commits: list[int] = []
         resolved: list[int] = []
@@ -760,17 +766,20 @@ class TestLoads:
             assert (found["p1"]["age"], found["new1"]["age"], len(found)) == (1_001, None, 41)
             assert found["p5"]["bio"] == "second 5"
 
+    @pytest.mark.parametrize("loads", thinned(STRATEGIES), indirect=True)
     def test_rows_that_were_merged_leave_no_file_of_the_input(self, loads: Loads) -> None:
         report = loads.load(FIRST + person("new", photo=PHOTO), split_bytes=1 << 20)
         assert [each.superseded for each in report.tables] == [0, 1]
         assert loads.data() == loads.used()
 
+    @pytest.mark.parametrize("loads", thinned(STRATEGIES), indirect=True)
     def test_what_was_written_goes_when_the_load_fails(self, loads: Loads) -> None:
         before = loads.files()
         with armed("spark_load.post_resolve", Action.RAISE), pytest.raises(FailpointHit):
             loads.load(FIRST)
         assert loads.files() == before
 
+    @pytest.mark.extended
     @pytest.mark.parametrize("loads", [MergeStrategy.DISTRIBUTED], indirect=True)
     def test_what_was_written_goes_when_a_later_stage_fails(
         self, loads: Loads, monkeypatch: pytest.MonkeyPatch

@@ -1,5 +1,6 @@
 """Two doors to the command line: `call` inside this process, `start` as the installed program."""
 
+import io
 import os
 import shutil
 import subprocess
@@ -34,11 +35,17 @@ def _no_session_of_other_tests(
 def call(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Callable[..., Result]:
-    """Run a command in this process: fast, with an environment of its own."""
+    """Run a command in this process: fast, with an environment and standard input of its own."""
     monkeypatch.setenv("COLUMNS", "100")
 
-    def run(*arguments: str | Path, environ: Mapping[str, str] | None = None) -> Result:
+    def run(
+        *arguments: str | Path,
+        environ: Mapping[str, str] | None = None,
+        stdin: bytes | None = None,
+    ) -> Result:
         words = [str(argument) for argument in arguments]
+        if stdin is not None:
+            monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
         code = main(words, {"HOME": str(tmp_path)} | dict(environ or {}))
         captured = capsys.readouterr()
         return subprocess.CompletedProcess(words, code, captured.out, captured.err)

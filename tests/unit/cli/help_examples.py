@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -36,16 +37,32 @@ ON_SPARK: list[tuple[str, ...]] = [("run",)]
 
 
 def require_example(
-    call: Door, path: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    call: Door,
+    path: tuple[str, ...],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    drafted: Path | None = None,
 ) -> None:
-    """The help of a command begins with a sentence, then an example that works."""
+    """The help of a command begins with a sentence, then an example that works.
+
+    Args:
+        call: runs a command in this process.
+        path: the words of the command.
+        tmp_path: where the example is pasted.
+        monkeypatch: undoes what is changed.
+        drafted: a graph as the first two examples leave it, copied instead of made again.
+    """
     _, _, sentence, _, title, example, *_ = call(*path, "--help").stdout.splitlines()
     assert sentence.strip().endswith(".")
     assert title.strip() == "Example:"
     monkeypatch.chdir(tmp_path)
     (tmp_path / "examples").symlink_to(ROOT / "examples")
     (tmp_path / "files.pg").write_text("node File { name: String @key  content: Blob? }")
-    for before in BEFORE.get(path, (INIT, CREATE) if "papers.omni" in example else ()):
+    befores = BEFORE.get(path, (INIT, CREATE) if "papers.omni" in example else ())
+    if befores == (INIT, CREATE) and drafted is not None:
+        shutil.copytree(drafted, tmp_path / "papers.omni")
+        befores = ()
+    for before in befores:
         assert paste(call, before) == 0
     assert paste(call, example) in ({0, 1} if path == ("doctor",) else {0})
 

@@ -11,8 +11,10 @@ import pyarrow as pa
 import pytest
 
 from omnigraph import Graph
+from omnigraph.cli.main import main
 
 Door = Callable[..., CompletedProcess[str]]
+Fetch = Callable[..., "CompletedProcess[bytes]"]
 PROGRAM = Path(sys.executable).with_name("omnigraph")
 SCHEMA = """
 node File { name: String @key  rank: I32?  content: Blob? }
@@ -46,23 +48,36 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def fetch(files: Path, *words: str | Path) -> "CompletedProcess[bytes]":
-    return subprocess.run(
-        [PROGRAM, "--store", files, "blob", "get", *words], capture_output=True, check=False
-    )
+@pytest.fixture
+def fetch(capsysbinary: pytest.CaptureFixture[bytes], files: Path, tmp_path: Path) -> Fetch:
+    """`omnigraph blob get` in this process, with the bytes that it writes."""
+
+    def run(*words: str) -> "CompletedProcess[bytes]":
+        arguments = ["--store", str(files), "blob", "get", *words]
+        code = main(arguments, {"HOME": str(tmp_path)})
+        captured = capsysbinary.readouterr()
+        return CompletedProcess(arguments, code, captured.out, captured.err)
+
+    return run
 
 
 # --- get --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("name", "data"), [("large", LARGE), ("digits", DIGITS), ("empty", b"")])
-def test_the_bytes_go_to_standard_output_as_they_are(files: Path, name: str, data: bytes) -> None:
-    result = fetch(files, "node", "File", name, "content")
+def test_the_bytes_go_to_standard_output_as_they_are(fetch: Fetch, name: str, data: bytes) -> None:
+    result = fetch("node", "File", name, "content")
     assert (result.returncode, result.stdout, result.stderr) == (0, data, b"")
 
 
-def test_an_edge_has_blobs_too(files: Path) -> None:
-    assert fetch(files, "edge", "Copies", "e", "proof").stdout == b"proof"
+def test_the_program_writes_the_bytes_to_a_pipe_as_they_are(files: Path) -> None:
+    words = ("--store", files, "blob", "get", "node", "File", "large", "content")
+    result = subprocess.run([PROGRAM, *words], capture_output=True, check=False)
+    assert (result.returncode, result.stdout, result.stderr) == (0, LARGE, b"")
+
+
+def test_an_edge_has_blobs_too(fetch: Fetch) -> None:
+    assert fetch("edge", "Copies", "e", "proof").stdout == b"proof"
 
 
 @pytest.mark.parametrize(
@@ -78,15 +93,15 @@ def test_an_edge_has_blobs_too(files: Path) -> None:
     ],
 )
 def test_a_part_of_it_is_chosen_and_ends_with_the_value(
-    files: Path, words: list[str], expected: bytes
+    fetch: Fetch, words: list[str], expected: bytes
 ) -> None:
-    result = fetch(files, "node", "File", "digits", "content", *words)
+    result = fetch("node", "File", "digits", "content", *words)
     assert (result.returncode, result.stdout) == (0, expected)
 
 
-def test_a_part_longer_than_one_read_is_whole(files: Path) -> None:
+def test_a_part_longer_than_one_read_is_whole(fetch: Fetch) -> None:
     words = ["--offset", "7", "--length", "5000000"]
-    assert fetch(files, "node", "File", "large", "content", *words).stdout == LARGE[7:5_000_007]
+    assert fetch("node", "File", "large", "content", *words).stdout == LARGE[7:5_000_007]
 
 
 def test_an_older_commit_is_read_by_its_id(call: Door, files: Path) -> None:

@@ -9,10 +9,10 @@ Door = Callable[..., CompletedProcess[str]]
 
 
 def test_a_branch_is_created_listed_and_deleted(
-    start: Door, call: Door, graph: Path, monkeypatch: pytest.MonkeyPatch
+    call: Door, graph: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(graph.parent)
-    made = start("branch", "create", "draft/1", "--uri", graph.name, "--as", "act-me")
+    made = call("branch", "create", "draft/1", "--uri", graph.name, "--as", "act-me")
     assert (made.returncode, made.stdout) == (0, "created branch draft/1 from main\n")
     assert made.stderr == f"omnigraph branch create → {graph.name} (direct, local)\n"
 

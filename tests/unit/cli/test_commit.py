@@ -1,4 +1,5 @@
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from subprocess import CompletedProcess
@@ -13,21 +14,33 @@ from omnigraph.errors import UsageError
 Door = Callable[..., CompletedProcess[str]]
 
 
-@pytest.fixture
-def ids(graph: Path) -> list[str]:
-    """The commits of a graph that two actors wrote to, newest first."""
+@pytest.fixture(scope="module")
+def _written(
+    tmp_path_factory: pytest.TempPathFactory, _empty_graph: Path
+) -> tuple[Path, list[str]]:
+    path = tmp_path_factory.mktemp("graphs") / "people.omni"
+    shutil.copytree(_empty_graph, path)
     for name in ("Ada", "Bob", "Cid"):
-        with Graph.open(graph, actor=f"act-{name}") as opened, opened.write() as writer:
+        with Graph.open(path, actor=f"act-{name}") as opened, opened.write() as writer:
             writer.append("Person", pa.table({"name": [name]}))
             assert writer.commit() is not None
-    with Graph.open(graph, mode="read_only") as opened:
-        return [each.graph_commit_id for each in opened.commits]
+    with Graph.open(path, mode="read_only") as opened:
+        return path, [each.graph_commit_id for each in opened.commits]
+
+
+@pytest.fixture
+def ids(graph: Path, _written: tuple[Path, list[str]]) -> list[str]:
+    """The commits of a graph that two actors wrote to, newest first."""
+    path, found = _written
+    shutil.rmtree(graph)
+    shutil.copytree(path, graph)
+    return found
 
 
 def test_the_text_has_one_line_for_each_commit_newest_first(
-    start: Door, graph: Path, ids: list[str]
+    call: Door, graph: Path, ids: list[str]
 ) -> None:
-    result = start("commit", "list", graph.name)
+    result = call("commit", "list", graph)
     assert (result.returncode, result.stderr) == (0, "")
     lines = [line.split() for line in result.stdout.splitlines()]
     assert [line[0] for line in lines] == ids
@@ -117,8 +130,8 @@ def test_an_actor_cannot_write_to_the_terminal(call: Door, graph: Path) -> None:
     assert line.endswith(r"act\n\x1b[2J")
 
 
-def test_a_commit_is_shown_by_its_id(start: Door, graph: Path, ids: list[str]) -> None:
-    result = start("commit", "show", ids[0], "--uri", graph.name)
+def test_a_commit_is_shown_by_its_id(call: Door, graph: Path, ids: list[str]) -> None:
+    result = call("commit", "show", ids[0], "--uri", graph)
     assert (result.returncode, result.stderr) == (0, "")
     shown = dict(line.split(maxsplit=1) for line in result.stdout.splitlines())
     assert (shown["commit"], shown["parent"], shown["actor"]) == (ids[0], ids[1], "act-Cid")

@@ -24,9 +24,12 @@ def newest(call: Door, graph: Path, branch: str = "main") -> dict[str, object]:
     return found
 
 
-def test_the_text_has_a_line_for_each_table_and_names_the_commit(start: Door, graph: Path) -> None:
+def test_the_text_has_a_line_for_each_table_and_names_the_commit(
+    call: Door, graph: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     add_person(graph, "Ada")
-    result = start("ensure-indices", graph.name)
+    monkeypatch.chdir(graph.parent)
+    result = call("ensure-indices", graph.name)
     assert (result.returncode, result.stderr) == (
         0,
         "omnigraph ensure-indices → people.omni (direct, local)\n",
@@ -40,7 +43,7 @@ def test_the_text_has_a_line_for_each_table_and_names_the_commit(start: Door, gr
         "-",
         "4",
     ]
-    shown = start("commit", "show", commit.split()[1], "--uri", graph.name, "--json")
+    shown = call("commit", "show", commit.split()[1], "--uri", graph.name, "--json")
     assert json.loads(shown.stdout)["kind"] == "index"
 
 

@@ -25,14 +25,14 @@ def people(graph: Path) -> Path:
 
 
 def test_the_text_is_the_plan_of_the_python_api_and_needs_no_parameters(
-    start: Door, people: Path
+    call: Door, people: Path
 ) -> None:
-    result = start("explain", "--store", people.name, "-e", FIND)
+    result = call("explain", "--store", people, "-e", FIND)
     with Graph.open(people, mode="read_only") as graph:
         expected = f"{graph.explain(FIND)}\n"
     assert (result.returncode, result.stdout, result.stderr) == (0, expected, "")
     assert "Person" in result.stdout
-    assert start("explain", "--store", people.name, "--query-string", FIND).stdout == expected
+    assert call("explain", "--store", people, "--query-string", FIND).stdout == expected
 
 
 def test_json_is_the_body_of_the_contract(call: Door, people: Path) -> None:

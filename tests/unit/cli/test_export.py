@@ -23,8 +23,8 @@ def people(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make_people(tmp_path_factory.mktemp("graphs") / "people.omni")
 
 
-def test_records_go_to_standard_output_and_nothing_else(start: Door, people: Path) -> None:
-    result = start("export", people)
+def test_records_go_to_standard_output_and_nothing_else(call: Door, people: Path) -> None:
+    result = call("export", people)
     assert (result.returncode, result.stderr) == (0, "")
     assert result.stdout.splitlines() == ALL
 

@@ -11,8 +11,11 @@ from omnigraph import Graph
 Door = Callable[..., CompletedProcess[str]]
 
 
-def test_a_graph_is_created_and_its_address_is_printed(start: Door, schema: Path) -> None:
-    result = start("init", "new.omni", "--schema", schema.name)
+def test_a_graph_is_created_and_its_address_is_printed(
+    call: Door, schema: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(schema.parent)
+    result = call("init", "new.omni", "--schema", schema.name)
     assert (result.returncode, result.stderr) == (0, "")
     assert result.stdout == "created new.omni: node types 1, edge types 0\n"
     with Graph.open(schema.parent / "new.omni", mode="read_only") as graph:

@@ -193,7 +193,7 @@ def test_a_missing_branch_is_made_from_another_only_if_one_is_named(
     assert (names(people), names(people, "draft")) == (["Ada"], ["Ada", "Bob", "Cy"])
 
 
-def test_standard_input_is_read_as_bytes(people: Path) -> None:
+def test_standard_input_is_read_as_bytes(call: Door, people: Path) -> None:
     words = ("load", people, "--data", "-", "--mode", "append", "--quiet")
     lines = f"{node('Zoë')}\n{node('漢')}\n".encode()
     done = subprocess.run(
@@ -201,9 +201,9 @@ def test_standard_input_is_read_as_bytes(people: Path) -> None:
     )
     assert (done.returncode, done.stderr) == (0, b"")
     assert names(people) == ["Ada", "Zoë", "漢"]
-    bad = subprocess.run([PROGRAM, *words], input=b"\xff\n", capture_output=True, check=False)
+    bad = call(*words, stdin=b"\xff\n")
     assert bad.returncode == 6
-    assert b"line 1: invalid UTF-8 at byte 1 of the line" in bad.stderr
+    assert "line 1: invalid UTF-8 at byte 1 of the line" in bad.stderr
 
 
 def latin_environ() -> dict[str, str]:
@@ -363,11 +363,11 @@ def test_ingest_merges_and_makes_the_branch_and_warns(
     assert (strict.returncode, json.loads(strict.stderr)["reason"]) == (1, "key_conflict")
 
 
-def test_overwrite_on_a_remote_target_needs_consent(start: Door, tmp_path: Path) -> None:
+def test_overwrite_on_a_remote_target_needs_consent(call: Door, tmp_path: Path) -> None:
     file = tmp_path / "data.ndjson"
     file.write_text(node("Bob"), encoding="utf-8")
     remote = "s3://no-such-bucket.invalid/g"
-    result = start("load", remote, "--data", file, "--mode", "overwrite")
+    result = call("load", remote, "--data", file, "--mode", "overwrite")
     assert (result.returncode, result.stdout) == (1, "")
     target, error = result.stderr.splitlines()
     assert target == f"omnigraph load → {remote} (direct, remote)"

@@ -2,8 +2,6 @@
 
 import json
 import shutil
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from subprocess import CompletedProcess
@@ -14,7 +12,6 @@ from omnigraph import Graph
 from omnigraph.failpoints import armed
 
 Door = Callable[..., CompletedProcess[str]]
-PROGRAM = Path(sys.executable).with_name("omnigraph")
 
 SCHEMA = """
 node Person { name: String @key  age: I32?  picture: Blob?  @range(age, 0..150) }
@@ -153,7 +150,7 @@ def test_only_the_named_branch_is_written(change: Door, people: Path) -> None:
 
 
 def test_the_source_and_the_parameters_come_from_where_those_of_query_do(
-    change: Door, people: Path, tmp_path: Path
+    call: Door, change: Door, people: Path, tmp_path: Path
 ) -> None:
     source, params = tmp_path / "people.gq", tmp_path / "params.json"
     source.write_text(f"{ALL}\n{ADD}\n{REMOVE}\n", encoding="utf-8")
@@ -161,9 +158,7 @@ def test_the_source_and_the_parameters_come_from_where_those_of_query_do(
     assert change("add", "--query", source, "--params-file", params).returncode == 0
     assert names(people) == ["Ada", "Bob"]
     words = ("mutate", "remove", "--store", people, "--query", "-", "--params-file", params)
-    piped = subprocess.run(
-        [PROGRAM, *words], input=source.read_bytes(), capture_output=True, check=False
-    )
+    piped = call(*words, stdin=source.read_bytes())
     assert piped.returncode == 0
     assert names(people) == ["Ada"]
 

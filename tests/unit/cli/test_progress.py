@@ -88,6 +88,10 @@ def test_a_pipe_sees_nothing_of_what_is_over_soon() -> None:
 def test_a_command_shows_none_if_told_so(graph: Path) -> None:
     echo = f"omnigraph ensure-indices → {graph} (direct, local)"
     assert on_terminal(PROGRAM, "ensure-indices", graph, "--no-progress").strip() == echo
+
+
+@pytest.mark.extended
+def test_a_quiet_command_shows_none(graph: Path) -> None:
     assert on_terminal(PROGRAM, "ensure-indices", graph, "--quiet") == ""
 
 

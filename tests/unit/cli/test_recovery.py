@@ -31,12 +31,10 @@ def killed_write(graph: Path) -> None:
 
 
 @pytest.mark.usefixtures("killed_write")
-def test_a_killed_write_is_settled_by_the_next_one_and_listed(
-    start: Door, call: Door, graph: Path
-) -> None:
+def test_a_killed_write_is_settled_by_the_next_one_and_listed(call: Door, graph: Path) -> None:
     assert call("recovery", "list", graph).stdout == "(no rows)\n"
     assert call("branch", "create", "draft", "--uri", graph).returncode == 0
-    text = start("recovery", "list", graph.name)
+    text = call("recovery", "list", graph)
     assert (text.returncode, text.stderr) == (0, "")
     assert text.stdout.split()[1:4] == ["rolled_forward", "mutation", "act-killed"]
 

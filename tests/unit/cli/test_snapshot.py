@@ -18,9 +18,9 @@ def add_person(path: Path, name: str, *, branch: str = "main") -> str:
     return commit.graph_commit_id
 
 
-def test_the_text_names_the_commit_and_counts_the_entities(start: Door, graph: Path) -> None:
+def test_the_text_names_the_commit_and_counts_the_entities(call: Door, graph: Path) -> None:
     commit = add_person(graph, "Ada")
-    result = start("snapshot", graph.name)
+    result = call("snapshot", graph)
     assert (result.returncode, result.stderr) == (0, "")
     assert f"commit   {commit}\n" in result.stdout
     assert "node  Person  1  " in result.stdout

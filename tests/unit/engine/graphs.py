@@ -1,5 +1,6 @@
 """Graphs on local folders, and short ways to fill and ask them."""
 
+import shutil
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
@@ -30,6 +31,13 @@ class Opened:
         """A new graph."""
         path = self._root / f"g{len(self._opened)}"
         graph = Graph.init(path, schema=schema, embedder=embedder, settings=quick(**env))
+        self._opened.append(graph)
+        return graph
+
+    def copy_of(self, made: Path) -> Graph:
+        """A copy of a graph that lies in this folder, is not open and has no branches."""
+        path = self._root / f"g{len(self._opened)}"
+        graph = Graph.open(shutil.copytree(made, path), settings=quick())
         self._opened.append(graph)
         return graph
 

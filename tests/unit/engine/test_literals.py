@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 
 import pytest
+from tests.extended import thinned
 from tests.unit.engine import values
 from tests.unit.engine.graphs import Opened, ask, fill, first_of, index
 from tests.unit.engine.values import FEW_LITERALS, NUMBERS, OPERATORS, is_true, spell
@@ -18,6 +19,9 @@ FORMS: Mapping[str, str] = {
     "negated": "$r: Row not {{ {0} {1} {2} }}",
 }
 """Where a filter may stand: pushed into a scan, or evaluated in memory."""
+SHARP = ("i64", "f32")
+"""An integer that a float cannot hold, and a float that a literal cannot."""
+COLUMNS = thinned(sorted(NUMBERS, key=lambda column: column not in SHARP), keep=len(SHARP))
 
 
 @pytest.fixture(scope="module")
@@ -72,17 +76,17 @@ def disagreements(
     return wrong
 
 
-@pytest.mark.parametrize("column", NUMBERS)
+@pytest.mark.parametrize("column", COLUMNS)
 def test_a_scan_without_index_compares_numbers_exactly(plain: Graph, column: str) -> None:
     assert disagreements(plain, "scanned", column) == []
 
 
-@pytest.mark.parametrize("column", NUMBERS)
+@pytest.mark.parametrize("column", COLUMNS)
 def test_a_scan_with_an_index_compares_numbers_exactly(indexed: Graph, column: str) -> None:
     assert disagreements(indexed, "scanned", column) == []
 
 
-@pytest.mark.parametrize("column", NUMBERS)
+@pytest.mark.parametrize("column", COLUMNS)
 def test_a_scan_of_half_indexed_rows_compares_numbers_exactly(
     half_indexed: Graph, column: str
 ) -> None:
@@ -90,14 +94,14 @@ def test_a_scan_of_half_indexed_rows_compares_numbers_exactly(
 
 
 @pytest.mark.parametrize("form", ["reached", "edge", "negated"])
-@pytest.mark.parametrize("column", NUMBERS)
+@pytest.mark.parametrize("column", COLUMNS)
 def test_a_filter_that_is_not_pushed_compares_numbers_exactly(
     plain: Graph, form: str, column: str
 ) -> None:
     assert disagreements(plain, form, column, ("=", "!=", "<", ">=")) == []
 
 
-@pytest.mark.parametrize("column", NUMBERS)
+@pytest.mark.parametrize("column", COLUMNS)
 def test_a_literal_means_what_a_parameter_means_on_either_side(indexed: Graph, column: str) -> None:
     wrong: list[str] = []
     flipped = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}

@@ -113,17 +113,23 @@ def run_threads(work: Callable[[int], None], count: int) -> None:
             each.result()
 
 
+@pytest.fixture(scope="module")
+def _made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("graphs") / "graph"
+    with Graph.init(path, schema=SCHEMA, settings=quick()) as graph:
+        fill(
+            graph,
+            Person=[{"name": "ann", "age": 30, "email": "a@x"}, {"name": "bob", "age": 40}],
+            City=[{"name": "rome"}],
+            Knows=[{"src": "ann", "dst": "bob", "id": "k1"}],
+            LivesIn=[{"src": "ann", "dst": "rome", "id": "l1"}],
+        )
+    return path
+
+
 @pytest.fixture
-def graph(graphs: Opened) -> Graph:
-    graph = graphs.init(SCHEMA)
-    fill(
-        graph,
-        Person=[{"name": "ann", "age": 30, "email": "a@x"}, {"name": "bob", "age": 40}],
-        City=[{"name": "rome"}],
-        Knows=[{"src": "ann", "dst": "bob", "id": "k1"}],
-        LivesIn=[{"src": "ann", "dst": "rome", "id": "l1"}],
-    )
-    return graph
+def graph(graphs: Opened, _made: Path) -> Graph:
+    return graphs.copy_of(_made)
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,10 +24,17 @@ if TYPE_CHECKING:
 MODES = ("append", "merge", "overwrite")
 
 
+@pytest.fixture(scope="module")
+def _seeded(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("graphs") / "graph"
+    with Graph.init(path, schema=SCHEMA) as graph:
+        graph.load(SEED, mode="append")
+    return path
+
+
 @pytest.fixture
-def graph(tmp_path: Path) -> Iterator[Graph]:
-    with Graph.init(tmp_path / "graph", schema=SCHEMA) as opened:
-        opened.load(SEED, mode="append")
+def graph(tmp_path: Path, _seeded: Path) -> Iterator[Graph]:
+    with Graph.open(shutil.copytree(_seeded, tmp_path / "graph")) as opened:
         yield opened
 
 

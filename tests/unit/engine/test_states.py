@@ -6,6 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from tests.extended import thinned
 from tests.unit.engine.graphs import (
     Opened,
     arrow,
@@ -151,7 +152,7 @@ def test_many_threads_share_what_one_has_built(graphs: Opened) -> None:
             assert found == wanted
 
 
-@pytest.mark.parametrize("mode", ["indexed", "csr", None])
+@pytest.mark.parametrize("mode", thinned([None, "indexed", "csr"]))
 def test_an_older_commit_shows_its_own_state_for_every_kind_of_query(
     graphs: Opened, mode: str | None
 ) -> None:
@@ -217,6 +218,7 @@ def test_a_branch_shows_its_own_state_for_every_kind_of_query(graphs: Opened) ->
     assert answers(graph, snapshot=head) == on_work
 
 
+@pytest.mark.extended
 def test_a_branch_made_again_under_its_name_shows_nothing_of_the_old_one(graphs: Opened) -> None:
     graph = graphs.init(SCHEMA)
     commit_state(graph, 1)

@@ -7,11 +7,14 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from tests.extended import thinned
 from tests.unit.graph.graphs import (
+    SCHEMA,
     Opened,
     committed,
     delete,
     listing,
+    made_once,
     names,
     once,
     people,
@@ -82,22 +85,35 @@ def disk(root: Path) -> tuple[set[str], set[str], list[Path]]:
     return table_files(root), manifest, sidecars(root)
 
 
-@pytest.fixture(params=["main", "rev"])
+@pytest.fixture(params=thinned(["main", "rev"]))
 def branch(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-@pytest.fixture
-def graph(graphs: Opened, branch: str) -> Graph:
-    """Persons a (1), b (2), c (3) on the branch."""
-    made = graphs.init()
+on_both = pytest.mark.parametrize("branch", ["main", "rev"])
+"""For the tests that the default suite runs on a branch too."""
+
+
+@pytest.fixture(scope="module")
+def three_persons(tmp_path_factory: pytest.TempPathFactory) -> Path:
     given = rows(*({"name": name, "age": at} for at, name in enumerate("abc", start=1)))
-    write(made, lambda writer: writer.append("Person", given))
+
+    def fill(graph: Graph) -> None:
+        write(graph, lambda writer: writer.append("Person", given))
+
+    return made_once(tmp_path_factory.mktemp("three"), SCHEMA, fill)
+
+
+@pytest.fixture
+def graph(graphs: Opened, three_persons: Path, branch: str) -> Graph:
+    """Persons a (1), b (2), c (3) on the branch."""
+    made = graphs.copied(three_persons)
     if branch != "main":
         made.branches.create(branch)
     return made
 
 
+@on_both
 def test_an_append_adds_rows(graph: Graph, branch: str) -> None:
     made = write(graph, lambda writer: writer.append("Person", people("d", "e")), branch)
     assert counts(made) == (2, 0, 0)
@@ -150,6 +166,7 @@ def test_a_delete_removes_rows_and_ignores_ids_that_do_not_exist(graph: Graph, b
     assert ages(graph, branch) == {"b": 2}
 
 
+@on_both
 def test_an_overwrite_replaces_every_row(graph: Graph, branch: str) -> None:
     made = write(graph, lambda writer: writer.overwrite("Person", people("z", age=9)), branch)
     assert counts(made) == (1, 0, 3)
@@ -229,6 +246,7 @@ def test_counts_stay_exact_when_the_write_moves_to_a_newer_base(
     require_settled(graph, branch)
 
 
+@on_both
 def test_a_write_of_several_tables_is_one_commit(graph: Graph, branch: str) -> None:
     def act(writer: Writer) -> None:
         writer.append("Person", people("d"))
@@ -448,6 +466,7 @@ def test_a_condition_is_checked_again_before_anything_moves(
     assert names(graph, branch) == ["a", "b", "c", "x"]
 
 
+@on_both
 def test_disjoint_upserts_of_one_state_both_land(graphs: Opened, graph: Graph, branch: str) -> None:
     other = graphs.open()
     theirs: list[Commit] = []
@@ -547,6 +566,7 @@ def test_a_strict_write_of_what_others_changed_is_refused_and_changes_nothing(
         write(graph, ours, branch)
 
 
+@on_both
 def test_an_edge_to_a_node_that_was_deleted_meanwhile_is_refused(
     graphs: Opened, graph: Graph, branch: str
 ) -> None:

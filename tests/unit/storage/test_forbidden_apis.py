@@ -2,6 +2,7 @@
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -48,8 +49,13 @@ def _modules() -> list[Path]:
     return sorted(SOURCE.rglob("*.py"))
 
 
-def _imports(path: Path) -> Iterator[str]:
-    for node in ast.walk(ast.parse(path.read_text())):
+@cache
+def _imports(path: Path) -> tuple[str, ...]:
+    return tuple(_imported(path.read_text()))
+
+
+def _imported(code: str) -> Iterator[str]:
+    for node in ast.walk(ast.parse(code)):
         match node:
             case ast.Import():
                 yield from (alias.name for alias in node.names)

@@ -7,6 +7,7 @@ import lance
 import numpy as np
 import pyarrow as pa
 import pytest
+from tests.extended import thinned
 from tests.unit.storage.workbench import SCHEMA, SECOND, STAMP, Workbench, id_array, layout, rows_of
 
 from omnigraph.errors import InternalError, StorageInternalError
@@ -23,7 +24,7 @@ from omnigraph.storage.staged_fragments import PieceKind, Pieces, join_pieces
 BTREE = IndexSpec(property_name="id", kind=IndexKind.BTREE)
 TEXT = IndexSpec(property_name="body", kind=IndexKind.INVERTED)
 WIDER = layout("Doc", SCHEMA.replace("data: Blob?", "data: Blob?\n  extra: String? @index"))
-LINES = ("main", "branch", "branch of a branch")
+LINES = ("main", pytest.param("branch", marks=pytest.mark.extended), "branch of a branch")
 
 
 def _line(bench: Workbench, line: str) -> TableHandle:
@@ -429,7 +430,7 @@ def test_pieces_that_do_not_fit_are_refused(bench: Workbench) -> None:
 # --- everything together ----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", thinned(range(4)))
 def test_answers_never_depend_on_indexes(bench: Workbench, seed: int) -> None:
     dice = np.random.default_rng(seed)
     words = ("wolf", "fox", "owl", "bear")

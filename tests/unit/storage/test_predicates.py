@@ -8,7 +8,7 @@ from typing import Any, assert_never
 
 import pyarrow as pa
 import pytest
-from datafusion import SessionContext
+from datafusion import DataFrame, SessionContext
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.unit.storage.workbench import STAMP, Workbench, layout, rows_of
@@ -91,6 +91,11 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> tuple[Workbench, TableHa
     return bench, bench.filled(TABLE, *ROWS)
 
 
+@pytest.fixture(scope="module")
+def frame() -> DataFrame:
+    return SessionContext().from_arrow(rows_of(TABLE, ROWS))
+
+
 OPERATORS: Mapping[CompareOp, Callable[[Any, Any], bool]] = {
     op: getattr(operator, op.value) for op in CompareOp
 }
@@ -121,20 +126,32 @@ def truth(predicate: Predicate, row: Mapping[str, Any]) -> bool | None:
             assert_never(predicate)
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(predicate=PREDICATES)
-def test_both_renderings_agree_with_a_plain_evaluation(
-    tables: tuple[Workbench, TableHandle], predicate: Predicate
-) -> None:
+def _agree(tables: tuple[Workbench, TableHandle], frame: DataFrame, predicate: Predicate) -> None:
     bench, handle = tables
     expected = sorted(row["id"] for row in ROWS if truth(predicate, row))
     assert bench.ids(handle, predicate) == expected
     assert bench.store.count(handle, predicate) == len(expected)
     assert len(bench.store.row_addresses(handle, predicate)) == len(expected)
 
-    frame = SessionContext().from_arrow(rows_of(TABLE, ROWS))
     found = frame.filter(to_datafusion(predicate, {})).to_arrow_table()["id"].to_pylist()
     assert sorted(map(str, found)) == expected
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(predicate=PREDICATES)
+def test_both_renderings_agree_with_a_plain_evaluation(
+    tables: tuple[Workbench, TableHandle], frame: DataFrame, predicate: Predicate
+) -> None:
+    _agree(tables, frame, predicate)
+
+
+@pytest.mark.extended
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(predicate=PREDICATES)
+def test_both_renderings_agree_with_a_plain_evaluation_of_many(
+    tables: tuple[Workbench, TableHandle], frame: DataFrame, predicate: Predicate
+) -> None:
+    _agree(tables, frame, predicate)
 
 
 @pytest.mark.parametrize("name", ["u32", "u64"])

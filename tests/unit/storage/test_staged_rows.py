@@ -16,7 +16,7 @@ from omnigraph.errors import InternalError
 from omnigraph.storage.handles import StagedWrite, TableHandle
 from omnigraph.storage.predicates import Compare, CompareOp, IsNull, Not, Or
 
-LINES = ("main", "branch", "branch of a branch")
+LINES = ("main", pytest.param("branch", marks=pytest.mark.extended), "branch of a branch")
 
 
 def _line(bench: Workbench, line: str) -> TableHandle:

@@ -133,13 +133,28 @@ def test_other_files_are_no_versions(name: str) -> None:
 
 
 @settings(
-    max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(data=st.data())
 def test_after_any_commits_and_removals_the_newest_is_found(
     tmp_path: Path, data: st.DataObject
 ) -> None:
-    line = Line(tmp_path / "line")
+    _find_the_newest(tmp_path, data)
+
+
+@pytest.mark.extended
+@settings(
+    max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(data=st.data())
+def test_after_many_commits_and_removals_the_newest_is_found(
+    tmp_path: Path, data: st.DataObject
+) -> None:
+    _find_the_newest(tmp_path, data)
+
+
+def _find_the_newest(folder: Path, data: st.DataObject) -> None:
+    line = Line(folder / "line")
     line.make(1)
     seen = 1
     for _ in range(data.draw(st.integers(1, 12))):

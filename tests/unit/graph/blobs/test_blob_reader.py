@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from tests.unit.graph.graphs import Opened, committed, quick
+from tests.unit.graph.graphs import Opened, committed, made_once, quick
 
 from omnigraph import BlobReader, Graph
 from omnigraph.errors import (
@@ -29,9 +29,7 @@ LARGE = bytes(range(256)) * (5 * 4_096 + 3)
 BLOBS = {"empty": b"", "small": b"0123456789", "packed": b"p" * 200_000, "large": LARGE}
 
 
-@pytest.fixture
-def graph(graphs: Opened) -> Graph:
-    graph = graphs.init(SCHEMA)
+def fill(graph: Graph) -> None:
     with graph.write() as writer:
         content = pa.array([*BLOBS.values(), None], pa.large_binary())
         writer.append("File", pa.table({"name": [*BLOBS, "null"], "content": content}))
@@ -39,7 +37,16 @@ def graph(graphs: Opened) -> Graph:
         writer.append("edge:Link", pa.table(edge))
         writer.append("node:Link", pa.table({"name": ["e"], "content": [b"node"]}))
         writer.commit()
-    return graph
+
+
+@pytest.fixture(scope="module")
+def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return made_once(tmp_path_factory.mktemp("filled"), SCHEMA, fill)
+
+
+@pytest.fixture
+def graph(graphs: Opened, filled: Path) -> Graph:
+    return graphs.copied(filled)
 
 
 def content(graph: Graph, name: str, **where: str) -> BlobReader:

@@ -3,6 +3,7 @@
 import pyarrow as pa
 import pytest
 from lance import LanceOperation
+from tests.extended import thinned
 from tests.unit.graph.graphs import (
     Killed,
     Opened,
@@ -106,17 +107,20 @@ def test_settings_that_delete_old_versions_go_before_the_first_write(graphs: Ope
 
 @pytest.mark.parametrize(
     "point",
-    [
-        "table_settings.post_capture",
-        "table_settings.post_stage_pre_lease",
-        "table_settings.post_lease_pre_sidecar",
-        "table_settings.post_phase_a",
-        "table_settings.pre_table_commit",
-        "table_settings.post_table_commit",
-        "table_settings.post_phase_b_pre_manifest_commit",
-        "table_settings.post_phase_c_pre_phase_d",
-        "table_settings.post_phase_d_pre_release",
-    ],
+    thinned(
+        [
+            "table_settings.post_phase_a",
+            "table_settings.post_table_commit",
+            "table_settings.post_phase_b_pre_manifest_commit",
+            "table_settings.post_capture",
+            "table_settings.post_stage_pre_lease",
+            "table_settings.post_lease_pre_sidecar",
+            "table_settings.pre_table_commit",
+            "table_settings.post_phase_c_pre_phase_d",
+            "table_settings.post_phase_d_pre_release",
+        ],
+        keep=3,
+    ),
 )
 def test_a_write_that_dies_while_it_removes_such_settings_leaves_all_or_nothing(
     graphs: Opened, point: str

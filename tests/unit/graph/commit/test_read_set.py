@@ -2,11 +2,12 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
-from tests.unit.graph.graphs import Opened, committed
+from tests.unit.graph.graphs import Opened, committed, made_once
 
 from omnigraph import Graph
 from omnigraph.errors import ConstraintViolation, OmnigraphError, ReadSetChanged
@@ -22,13 +23,20 @@ edge Knows: Person -> Person { since: I32? }
 POINTS = ("mutation.post_stage_pre_lease", "load.post_stage_pre_lease")
 
 
+def fill(graph: Graph) -> None:
+    put(graph, "Person", *(person(each) for each in "abc"))
+    put(graph, "Part", *({"number": n, "serial": 2**63 + n, "weight": 1.0} for n in (1, 2)))
+
+
+@pytest.fixture(scope="module")
+def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return made_once(tmp_path_factory.mktemp("filled"), SCHEMA, fill)
+
+
 @pytest.fixture
-def graph(graphs: Opened) -> Graph:
+def graph(graphs: Opened, filled: Path) -> Graph:
     """Persons a, b and c, each with an email and a street; parts 1 and 2."""
-    made = graphs.init(SCHEMA)
-    put(made, "Person", *(person(each) for each in "abc"))
-    put(made, "Part", *({"number": n, "serial": 2**63 + n, "weight": 1.0} for n in (1, 2)))
-    return made
+    return graphs.copied(filled)
 
 
 def person(name: str, **given: object) -> dict[str, object]:

@@ -6,9 +6,11 @@ import os
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.extended import thinned
 from tests.unit.graph.graphs import (
     SCHEMA,
     Killed,
@@ -38,12 +40,22 @@ from omnigraph.errors import (
     StorageUnavailable,
     StorageUnsupported,
 )
-from omnigraph.failpoints import Action, armed
+from omnigraph.failpoints import Action, armed, disarm_all
 from omnigraph.graph.lifecycle.init import create_graph
 from omnigraph.graph.lifecycle.init_claim import CLAIM_PATH
 from omnigraph.graph.recovery.process_identity import this_process
 from omnigraph.ids import UlidSource
 from omnigraph.storage.calls import StoreCall
+
+
+@pytest.fixture
+def graphs(tmp_path: Path) -> Iterator[Opened]:
+    """Here every graph is made by an init of its own."""
+    opened = Opened(tmp_path)
+    yield opened
+    disarm_all()
+    opened.close()
+
 
 BEFORE_THE_MANIFEST = ("init.post_claim", "init.post_schema", "init.post_table_create")
 TEN_MINUTES_MS = 10 * 60 * 1_000
@@ -271,7 +283,7 @@ def test_a_damaged_claim_beside_a_good_graph_hinders_nobody(graphs: Opened) -> N
 
 
 def test_two_threads_that_init_one_root_make_one_graph_and_one_error(graphs: Opened) -> None:
-    for number in range(5):
+    for number in range(3):
         graphs.root = graphs.root.with_name(f"g{number}")
         (loser,) = _race_to_init(graphs)
         assert isinstance(loser, GraphExists | InitInProgress)
@@ -297,6 +309,7 @@ def _race_to_init(graphs: Opened) -> list[OmnigraphError]:
     return lost
 
 
+@pytest.mark.extended
 def test_two_processes_that_init_one_root_make_one_graph_and_one_error(graphs: Opened) -> None:
     code = (
         "import sys, omnigraph\n"
@@ -315,6 +328,7 @@ def test_two_processes_that_init_one_root_make_one_graph_and_one_error(graphs: O
     _require_good(graphs)
 
 
+@pytest.mark.extended
 def test_the_points_of_an_init_can_be_armed_from_the_environment(graphs: Opened) -> None:
     code = "import sys, omnigraph; omnigraph.Graph.init(sys.argv[1], schema=sys.argv[2])"
     done = subprocess.run(
@@ -501,7 +515,20 @@ FORCED = (None, *BEFORE_THE_MANIFEST)
 
 @pytest.mark.parametrize(
     ("point", "dies_at"),
-    [(point, each) for point in BEFORE_THE_MANIFEST for each in FORCED if each != point],
+    thinned(
+        [
+            ("init.post_claim", None),
+            ("init.post_table_create", "init.post_schema"),
+            ("init.post_claim", "init.post_schema"),
+            ("init.post_claim", "init.post_table_create"),
+            ("init.post_schema", None),
+            ("init.post_schema", "init.post_claim"),
+            ("init.post_schema", "init.post_table_create"),
+            ("init.post_table_create", None),
+            ("init.post_table_create", "init.post_claim"),
+        ],
+        keep=2,
+    ),
 )
 def test_an_init_that_wakes_up_after_it_was_cleared_makes_no_graph(
     graphs: Opened, point: str, dies_at: str | None
@@ -512,7 +539,7 @@ def test_an_init_that_wakes_up_after_it_was_cleared_makes_no_graph(
     paused.require_one_whole_graph()
 
 
-@pytest.mark.parametrize("dies_at", FORCED)
+@pytest.mark.parametrize("dies_at", thinned(FORCED, keep=2))
 def test_an_init_that_wakes_up_when_it_was_about_to_begin_its_graph_makes_none(
     graphs: Opened, dies_at: str | None
 ) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 from random import Random  # noqa: TID251 - seeded
 
 import pytest
+from tests.extended import thinned
 from tests.unit.graph.graphs import Opened, Watcher, names, state, upsert
 
 from omnigraph.errors import BranchBusy
@@ -50,8 +51,9 @@ def test_a_row_is_written_once_for_each_tier_however_long_the_history_gets() -> 
     assert most <= WIDTH * len(TIERS)
 
 
+@pytest.mark.parametrize("steps", thinned([16, 40]))
 def test_a_line_that_follows_others_equals_a_fresh_read(
-    graphs: Opened, monkeypatch: pytest.MonkeyPatch
+    graphs: Opened, monkeypatch: pytest.MonkeyPatch, steps: int
 ) -> None:
     monkeypatch.setattr(line_upkeep, "TIERS", (12, 40, 16_384, 262_144))
     chance = Random(7)  # noqa: S311 - a seeded run
@@ -59,7 +61,7 @@ def test_a_line_that_follows_others_equals_a_fresh_read(
     writer._graph.upkeep._width = 4
     follower, lazy = graphs.open(), graphs.read_only()
     live: list[str] = []
-    for number in range(40):
+    for number in range(steps):
         match chance.randrange(6):
             case 0:
                 live.append(writer.branches.create(f"b{number}").name)
@@ -71,7 +73,7 @@ def test_a_line_that_follows_others_equals_a_fresh_read(
                 upsert(chance.choice([writer, follower]), f"p{number}")
         if chance.random() < 0.5:
             assert names(follower) == names(writer)
-        for graph in (writer, follower, *([lazy] if number % 20 == 19 else [])):
+        for graph in (writer, follower, *([lazy] if number % 8 == 7 else [])):
             storage, parts = graph._graph.storage.manifest, graph._graph
             for branch_id in (MAIN_BRANCH_ID, *(parts.branch_id(each) for each in live)):
                 followed = parts.lines.read(branch_id)
@@ -95,9 +97,12 @@ def manifest_calls(graphs: Opened, commits: int) -> list[str]:
     return [each.operation for each in watcher.calls if "__manifest" in each.target]
 
 
-def test_a_write_reads_no_history_after_ten_or_after_seventy_commits(graphs: Opened) -> None:
+@pytest.mark.parametrize("more", thinned([WIDTH + 4, 70]))
+def test_a_write_reads_no_history_after_ten_or_after_more_commits(
+    graphs: Opened, more: int
+) -> None:
     graphs.init()
-    short, long = (manifest_calls(graphs, commits) for commits in (10, 70))
+    short, long = (manifest_calls(graphs, commits) for commits in (10, more))
     assert short == long
     assert short.count("stage") == short.count("merge") == 1
     assert short.count("scan") <= 1, "the keys of the last commits, once in a process"
@@ -138,7 +143,7 @@ def few(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("few")
-@pytest.mark.parametrize("branch", ["main", "rev"])
+@pytest.mark.parametrize("branch", thinned(["rev", "main"]))
 def test_old_versions_go_and_no_reader_or_writer_notices(graphs: Opened, branch: str) -> None:
     graph, other = graphs.init(), graphs.open()
     if branch != "main":
@@ -181,9 +186,12 @@ def test_young_versions_and_the_newest_stay(graphs: Opened) -> None:
     assert (VERSIONS_KEPT, line_upkeep.YOUNGEST_REMOVED_US) == (20, 3_600_000_000)
 
 
-def test_a_few_old_versions_are_not_worth_reading_all(graphs: Opened) -> None:
+def test_a_few_old_versions_are_not_worth_reading_all(
+    graphs: Opened, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(line_upkeep, "VERSIONS_KEPT", 3)
     graph = graphs.init()
-    for number in range(30):
+    for number in range(8):
         upsert(graph, f"p{number}")
     age_versions(graphs.root)
     assert graph._graph.upkeep.clean(MAIN_BRANCH_ID) == 0

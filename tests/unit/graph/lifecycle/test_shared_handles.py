@@ -4,7 +4,7 @@ import threading
 
 from tests.unit.graph.graphs import Opened, upsert
 
-_BRANCHES = 6
+_BRANCHES = 3
 
 
 def test_readers_are_not_disturbed_by_forks_and_forks_not_by_readers(graphs: Opened) -> None:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import lance
 import pyarrow as pa
 import pytest
+from tests.extended import thinned
 from tests.unit.graph.graphs import (
     Killed,
     Opened,
@@ -306,7 +307,7 @@ def test_appended_rows_are_found_once(graphs: Opened, branch: str) -> None:
     assert set(covered(graph, "Doc", branch).values()) == {1.0}
 
 
-@pytest.mark.parametrize("branch", ["main", "rev"])
+@pytest.mark.parametrize("branch", thinned(["rev", "main"]))
 def test_updated_rows_are_found_by_their_new_words_only(graphs: Opened, branch: str) -> None:
     graph = _docs(graphs, branch)
     ensure(graph, branch)
@@ -316,7 +317,7 @@ def test_updated_rows_are_found_by_their_new_words_only(graphs: Opened, branch: 
     assert found_by(graph, "fox", branch) == ["a"]
 
 
-@pytest.mark.parametrize("branch", ["main", "rev"])
+@pytest.mark.parametrize("branch", thinned(["rev", "main"]))
 def test_deleted_rows_are_not_found_and_need_no_new_segment(graphs: Opened, branch: str) -> None:
     graph = _docs(graphs, branch)
     ensure(graph, branch)
@@ -327,7 +328,7 @@ def test_deleted_rows_are_not_found_and_need_no_new_segment(graphs: Opened, bran
     assert found_by(graph, "wolf", branch) == ["b"]
 
 
-@pytest.mark.parametrize("branch", ["main", "rev"])
+@pytest.mark.parametrize("branch", thinned(["rev", "main"]))
 def test_moved_rows_are_found_once(graphs: Opened, branch: str) -> None:
     graph = _docs(graphs, branch)
     ensure(graph, branch)
@@ -339,7 +340,7 @@ def test_moved_rows_are_found_once(graphs: Opened, branch: str) -> None:
     assert set(covered(graph, "Doc", branch).values()) == {1.0}
 
 
-@pytest.mark.parametrize("branch", ["main", "rev"])
+@pytest.mark.parametrize("branch", thinned(["rev", "main"]))
 def test_replaced_rows_are_indexed_anew(graphs: Opened, branch: str) -> None:
     graph = _docs(graphs, branch)
     ensure(graph, branch)
@@ -406,7 +407,7 @@ class Model:
             assert ranked(self.graph, rank, self.branch) == expected, (self.branch, rank)
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", thinned(range(4)))
 def test_any_order_of_writes_and_builds_finds_exactly_the_rows_that_are_there(
     graphs: Opened, seed: int
 ) -> None:
@@ -619,8 +620,9 @@ with Graph.open(sys.argv[1]) as graph:
 """
 
 
+@pytest.mark.extended
 def test_a_writer_in_another_process_loses_nothing_and_holds_nothing_up(graphs: Opened) -> None:
-    graph, writes = graphs.init(TEXTS), 12
+    graph, writes = graphs.init(TEXTS), 6
     process = subprocess.Popen(
         [sys.executable, "-c", WRITER, graphs.root, str(writes)],
         env={"OMNIGRAPH_DURABILITY": "process"},
@@ -650,7 +652,7 @@ def test_threads_on_one_graph_write_and_build_at_once(graphs: Opened) -> None:
 
     def write(part: str) -> None:
         try:
-            for number in range(5):
+            for number in range(3):
                 write_docs(graph, doc(f"{part}{number}", "wolf"))
         except Exception as error:  # noqa: BLE001 - the test judges it
             failed.append(error)
@@ -665,7 +667,7 @@ def test_threads_on_one_graph_write_and_build_at_once(graphs: Opened) -> None:
     assert failed == []
     ensure(graph)
     assert found_by(graph, "wolf") == sorted(
-        f"{part}{number}" for part in "xyz" for number in range(5)
+        f"{part}{number}" for part in "xyz" for number in range(3)
     )
     require_settled(graph)
 

@@ -310,6 +310,7 @@ def test_an_unchanged_line_is_not_read_again(graphs: Opened) -> None:
     assert graph._graph.lines.read(MAIN_BRANCH_ID) is not first
 
 
+@pytest.mark.extended
 def test_a_reader_sees_what_another_process_has_just_committed(graphs: Opened) -> None:
     graph = graphs.init()
     assert names(graph) == []

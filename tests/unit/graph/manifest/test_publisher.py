@@ -278,14 +278,14 @@ def test_a_long_line_is_compacted_and_shows_the_same(graphs: Opened) -> None:
 
 def test_a_compaction_that_another_overtakes_is_given_up(graphs: Opened) -> None:
     graph, other = graphs.init(), graphs.open()
-    for _ in range(WIDTH + 2):
+    for _ in range(3):
         publish(graph, intent(graph))
     stale = graph._graph.lines.read(MAIN_BRANCH_ID)
     landed = publish(other, intent(other))
     with pytest.raises((StorageSignal, StorageUnavailable)):
         graph._graph.storage.manifest.compact(stale.handle)
     assert graph.snapshot().graph_commit_id == landed.commit.commit_id
-    assert len(graph.commits.list()) == WIDTH + 4
+    assert len(graph.commits.list()) == 5
 
 
 def test_what_fails_after_the_publish_does_not_fail_the_write(graphs: Opened) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from tests.unit.graph.graphs import Opened, quick, rows
+from tests.unit.graph.graphs import Opened, made_once, quick, rows
 
 from omnigraph import Graph
 from omnigraph.errors import BranchNotFound, CommitNotFound, InvalidArgument, SnapshotReclaimed
@@ -47,15 +47,22 @@ def put(graph: Graph, type_name: str, *given: Mapping[str, object], branch: str 
 # --- order and types --------------------------------------------------------------------------
 
 
-@pytest.fixture
-def graph(graphs: Opened) -> Graph:
-    graph = graphs.init(SCHEMA)
+def fill(graph: Graph) -> None:
     put(graph, "Zebra", {"name": "z"}, {"name": "a"})
     put(graph, "Ant", {"name": "b", "legs": 5}, {"name": "a", "legs": None})
     put(graph, "node:Link", {"id": "n1", "text": "node"})
     put(graph, "edge:Link", {"id": "e1", "src": "a", "dst": "z", "weight": 0.5})
     put(graph, "Bites", {"id": "e3", "src": "a", "dst": "b"}, {"id": "e2", "src": "b", "dst": "a"})
-    return graph
+
+
+@pytest.fixture(scope="module")
+def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return made_once(tmp_path_factory.mktemp("filled"), SCHEMA, fill)
+
+
+@pytest.fixture
+def graph(graphs: Opened, filled: Path) -> Graph:
+    return graphs.copied(filled)
 
 
 def test_nodes_come_before_edges_then_types_by_name_then_ids(graph: Graph) -> None:
@@ -324,6 +331,7 @@ def test_chunks_are_bounded_and_hold_whole_lines(graphs: Opened) -> None:
     assert len(chunks) < 20
 
 
+@pytest.mark.extended
 def test_an_export_holds_little_of_what_it_reads(graphs: Opened) -> None:
     graph = graphs.init("node V { name: String @key  vec: Vector(1024)?  content: Blob? }")
     count, vector = 2_000, [0.5] * 1_024

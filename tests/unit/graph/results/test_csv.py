@@ -71,8 +71,19 @@ def test_a_null_alone_is_an_empty_line() -> None:
 
 
 @given(results())
-@quick(200)
+@quick(50)
 def test_csv_reads_back_to_the_values_of_the_json_form(found: QueryResult) -> None:
+    _require_same_values(found)
+
+
+@pytest.mark.extended
+@given(results())
+@quick(200)
+def test_csv_of_many_reads_back_to_the_values_of_the_json_form(found: QueryResult) -> None:
+    _require_same_values(found)
+
+
+def _require_same_values(found: QueryResult) -> None:
     header, *lines = csv.reader(io.StringIO(found.to_csv(), newline=""), strict=True)
     rows = json.loads(found.to_json())
     assert header == found.columns

@@ -165,8 +165,19 @@ def _kinds(found: QueryResult) -> dict[str, PropType]:
 
 
 @given(results())
-@quick(200)
+@quick(50)
 def test_json_reads_back_to_the_same_values(found: QueryResult) -> None:
+    _require_same_values(found)
+
+
+@pytest.mark.extended
+@given(results())
+@quick(200)
+def test_json_of_many_reads_back_to_the_same_values(found: QueryResult) -> None:
+    _require_same_values(found)
+
+
+def _require_same_values(found: QueryResult) -> None:
     kinds = _kinds(found)
     rows = json.loads(found.to_json())
     assert [list(row) for row in rows] == [found.columns] * len(found)
@@ -176,8 +187,19 @@ def test_json_reads_back_to_the_same_values(found: QueryResult) -> None:
 
 
 @given(results())
-@quick(100)
+@quick(30)
 def test_every_json_form_holds_the_same_rows(found: QueryResult) -> None:
+    _require_same_rows(found)
+
+
+@pytest.mark.extended
+@given(results())
+@quick(100)
+def test_every_json_form_of_many_holds_the_same_rows(found: QueryResult) -> None:
+    _require_same_rows(found)
+
+
+def _require_same_rows(found: QueryResult) -> None:
     rows = json.loads(found.to_json())
     lines = [json.loads(line) for line in found.to_jsonl().rstrip("\n").split("\n")]
     assert lines[1:] == rows

@@ -155,8 +155,15 @@ def test_every_day_of_the_calendar_is_a_python_date(day: date) -> None:
 
 
 @given(results())
-@quick(120)
+@quick(40)
 def test_python_values_are_those_of_arrow(found: QueryResult) -> None:
+    assert found.to_dicts() == found.to_arrow().to_pylist()
+
+
+@pytest.mark.extended
+@given(results())
+@quick(120)
+def test_python_values_of_many_are_those_of_arrow(found: QueryResult) -> None:
     assert found.to_dicts() == found.to_arrow().to_pylist()
 
 

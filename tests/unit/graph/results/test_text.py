@@ -113,8 +113,19 @@ def test_a_column_has_at_least_one_cell(max_width: int) -> None:
 
 
 @given(results(), st.integers(2, 12), st.booleans())
-@quick(150)
+@quick(40)
 def test_no_column_is_wider_than_asked(found: QueryResult, width: int, wrap: bool) -> None:  # noqa: FBT001 - drawn
+    _require_width(found, width, wrap=wrap)
+
+
+@pytest.mark.extended
+@given(results(), st.integers(2, 12), st.booleans())
+@quick(150)
+def test_no_column_of_many_is_wider_than_asked(found: QueryResult, width: int, wrap: bool) -> None:  # noqa: FBT001 - drawn
+    _require_width(found, width, wrap=wrap)
+
+
+def _require_width(found: QueryResult, width: int, *, wrap: bool) -> None:
     _, *lines = found.to_table(max_width=width, wrap=wrap).split("\n")
     if len(found) == 0:
         assert lines == ["(no rows)"]

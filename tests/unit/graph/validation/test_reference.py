@@ -149,7 +149,7 @@ def _agree(write: tuple[Catalog, list[PlainDelta], PlainGraph], limit: int) -> N
     ]
 
 
-@quick(40)
+@quick(15)
 @given(_writes(), st.sampled_from((1, 3, 1_000)))
 def test_validator_and_reference_find_the_same_in_the_same_order(
     write: tuple[Catalog, list[PlainDelta], PlainGraph], limit: int

@@ -16,6 +16,7 @@ _ROOT = str(Path(__file__).parents[4])
 if _ROOT not in sys.path:
     sys.path.append(_ROOT)
 
+from tests.extended import thinned  # noqa: E402 - as below
 from tests.unit.embedding.provider_server import (  # noqa: E402 - needs the path above
     Answer,
     ProviderServer,
@@ -348,7 +349,7 @@ def test_a_refusal_in_one_task_ends_the_others_at_their_next_request(bench: Benc
     assert (other.asked, batch.num_rows) == ([], 0)
 
 
-@pytest.mark.parametrize("batch_texts", [1, 96])
+@pytest.mark.parametrize("batch_texts", thinned([96, 1]))
 def test_what_the_largest_task_returns_is_small_enough(bench: Bench, batch_texts: int) -> None:
     words = tuple(f"word {number}" for number in range(960))
     task = replace(
