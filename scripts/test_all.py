@@ -70,8 +70,17 @@ PARTS = {
     "histories": Part(
         "random histories against a model",
         (
+            "tests/property/test_diffs.py",
+            "tests/property/test_feeds.py",
             "tests/property/test_graph_histories.py",
             "tests/property/test_mutation_histories.py",
+        ),
+    ),
+    "merges": Part(
+        "merges of random branches against a model; merges that die at every point",
+        (
+            "tests/crash/test_merge_crashes.py",
+            "tests/property/test_merges.py",
         ),
     ),
     "crash": Part(

@@ -1,4 +1,4 @@
-"""Loads the sample into a graph, asks it a few queries, changes it on a branch, reads the past.
+"""Loads the sample, asks it a few queries, changes it on branches, merges one, reads the past.
 
     python examples/papers/store.py papers.omni        # a new graph in this folder
     python examples/papers/store.py s3://bucket/papers # or in a bucket
@@ -65,7 +65,21 @@ def review(graph: Graph) -> None:
     print("Citations")
     for branch in graph.branches.list():
         print(f"  {branch.name:<22} {graph.snapshot(branch=branch.name).count('Cites'):>3} rows")
-    print(f"  {'main, before the load':<22} {graph.snapshot(0).count('Cites'):>3} rows")
+    print(f"  {'main, before the load':<22} {graph.snapshot(0).count('Cites'):>3} rows", end="\n\n")
+
+
+def correct(graph: Graph) -> None:
+    """Adds a topic on a branch, merges that into `main`, then undoes the merge."""
+    graph.branches.create("correction")
+    source = 'query q() { insert Topic { slug: "graphs", name: "Graphs" } }'
+    graph.mutate(source, branch="correction")
+    print("Merge of correction")
+    print(f"  planned: {graph.branches.merge_plan('correction').tables}")
+    merged = graph.branches.merge("correction", delete_branch=True)
+    print(f"  {merged.outcome}: {graph.snapshot().count('Topic')} topics")
+    assert merged.commit is not None, "the branch had a commit"  # noqa: S101
+    graph.commits.revert(merged.commit.graph_commit_id)
+    print(f"  undone: {graph.snapshot().count('Topic')} topics")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -81,6 +95,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         build_indexes(graph)
         ask(graph)
         review(graph)
+        correct(graph)
 
 
 if __name__ == "__main__":

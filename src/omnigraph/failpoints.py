@@ -19,7 +19,14 @@ from contextlib import contextmanager
 from enum import StrEnum
 from typing import Final, TypeAlias
 
-WRITERS: Final = ("mutation", "load", "ensure_indices", "embed", "table_settings")
+WRITERS: Final = (
+    "mutation",
+    "load",
+    "branch_merge",
+    "ensure_indices",
+    "embed",
+    "table_settings",
+)
 """The kinds of writer that exist; each has every step of the commit protocol."""
 
 STEPS: Final = (
@@ -59,6 +66,7 @@ NAMES: frozenset[str] = frozenset(f"{kind}.{step}" for kind in WRITERS for step 
     "init.post_manifest_pre_unclaim",
     "branch_create.post_native",
     "branch_delete.post_publish_pre_reclaim",
+    "branch_merge.post_classify",
     "spark_load.post_open",
     "spark_load.post_list",
     "spark_load.post_intake",

@@ -1,9 +1,10 @@
 """A process that makes one write, for `main` with the arguments ROOT BRANCH SCRIPT.
 
 It prints one JSON line: its commit, or its error. `SCRIPT` may also be `none`, which only opens the
-graph, `init`, which makes it, and `branch` or `unbranch`, which create and delete a branch. The
-variables of the failpoints are read as in production; `--hit` makes a point act at its n-th
-passage, which they cannot say, and `--slow` makes the child pause at another point.
+graph, `init`, which makes it, `branch` or `unbranch`, which create and delete a branch, and
+`merge`, which merges the branch `SIDE` into it. The variables of the failpoints are read as in
+production; `--hit` makes a point act at its n-th passage, which they cannot say, and `--slow` makes
+the child pause at another point.
 """
 
 from __future__ import annotations
@@ -25,6 +26,9 @@ from omnigraph.errors import OmnigraphError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+SIDE = "side"
+"""The branch that a child merges."""
 
 ALL: Mapping[str, Write] = {**WRITES, "rival": RIVAL}
 
@@ -58,7 +62,7 @@ def main(arguments: Sequence[str]) -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("root")
     parser.add_argument("branch")
-    parser.add_argument("script", choices=[*ALL, "none", "init", "branch", "unbranch"])
+    parser.add_argument("script", choices=[*ALL, "none", "init", "branch", "unbranch", "merge"])
     parser.add_argument("--actor", default="child")
     parser.add_argument("--hit", nargs=3, metavar=("POINT", "ACTION", "NUMBER"))
     parser.add_argument("--slow", nargs=2, metavar=("POINT", "MS"))
@@ -94,6 +98,9 @@ def _act(graph: Graph, script: str, branch: str) -> str | None:
         case "unbranch":
             graph.branches.delete(branch)
             return None
+        case "merge":
+            merged = graph.branches.merge(SIDE, into=branch).commit
+            return None if merged is None else merged.graph_commit_id
         case _:
             if script in JOBS:
                 join_running_java()

@@ -25,6 +25,7 @@ def test_the_limits_are_those_of_the_contract() -> None:
         "MAX_BLOB_READ_BYTES": 4 * MIB,
         "MAX_EXTERNAL_BLOB_URI_BYTES": 65_536,
         "MAX_EXTERNAL_BLOB_CELLS": 8_192,
+        "MAX_CHANGES_PER_PAGE": 8_192,
         "MAX_LINKS_PER_TABLE": 3,
         "MAX_OPERATION_TABLES": 1_024,
         "MAX_REPREPARE_ATTEMPTS": 32,

@@ -23,7 +23,13 @@ from omnigraph.api.load_source import (
     require_graph_lines,
     source_name,
 )
-from omnigraph.api.parts import GraphBranches, GraphCommits, GraphMaintenance, GraphSchema
+from omnigraph.api.parts import (
+    GraphBranches,
+    GraphChanges,
+    GraphCommits,
+    GraphMaintenance,
+    GraphSchema,
+)
 from omnigraph.clock import SystemClock
 from omnigraph.engine.engine import Engine, QueryRequest
 from omnigraph.engine.explain import explain
@@ -33,8 +39,10 @@ from omnigraph.engine.writes.mutations import MutationRequest
 from omnigraph.errors import InvalidArgument
 from omnigraph.graph.blobs.addresses import DENY_ALL, ExternalBlobs, allow_external_blobs
 from omnigraph.graph.blobs.blob_reader import BlobReader, BlobSelector, open_blob
+from omnigraph.graph.changes.change_set import ChangeSet, compare
+from omnigraph.graph.changes.entity_change import parse_filter
 from omnigraph.graph.commit.txn import WriteRequest, checked_key
-from omnigraph.graph.history.snapshot import Snapshot, open_snapshot
+from omnigraph.graph.history.snapshot import Snapshot, open_snapshot, open_target
 from omnigraph.graph.history.system_tables import system_table
 from omnigraph.graph.lifecycle.coordinator import GraphCoordinator, OpenMode
 from omnigraph.graph.lifecycle.init import create_graph
@@ -49,7 +57,7 @@ from omnigraph.storage.graph_storage import open_storage
 from omnigraph.storage.location import parse_location
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from types import TracebackType
 
     import pyarrow as pa
@@ -83,7 +91,8 @@ class Graph:
         self._actor = actor
         self._owns = owns
         self.branches = GraphBranches(coordinator, actor)
-        self.commits = GraphCommits(coordinator)
+        self.commits = GraphCommits(coordinator, actor)
+        self.changes = GraphChanges(coordinator)
         self.schema = GraphSchema(coordinator)
         self.maintenance = GraphMaintenance(coordinator, actor)
 
@@ -267,6 +276,37 @@ class Graph:
             SnapshotReclaimed: its data is gone.
         """
         return open_snapshot(self._graph, at, branch)
+
+    def diff(
+        self,
+        from_: str,
+        to: str,
+        *,
+        kinds: Iterable[str] | None = None,
+        types: Iterable[str] | None = None,
+        ops: Iterable[str] | None = None,
+    ) -> ChangeSet:
+        """What differs between two states: branches, which stand for their heads, or commits.
+
+        Iterate over it to read the changes in portions. Nodes come before edges, then types by
+        their identity, then entities by id. What was only rewritten is no change.
+
+        Args:
+            from_: the state before.
+            to: the state after; the two may lie on different branches.
+            kinds: `node`, `edge`; both by default.
+            types: names of types; all by default.
+            ops: `insert`, `update`, `delete`; all by default.
+
+        Raises:
+            CommitNotFound: a target is neither a branch nor a commit.
+            InvalidArgument: no state has such a type, or a kind or operation is none.
+            ChangeSchemaBoundary: the schemas differ in what a comparison needs.
+            SnapshotReclaimed: cleanup removed one of the states.
+        """
+        wanted = parse_filter(kinds, types, ops)
+        old, new = (open_target(self._graph, target) for target in (from_, to))
+        return compare(self._graph.tables, old, new, wanted)
 
     def export(
         self,

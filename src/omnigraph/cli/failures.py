@@ -72,6 +72,10 @@ _DETAILS: Final[Mapping[str, tuple[str, Mapping[str, str]]]] = {
         "idempotency_key_reused",
         {"key": "idempotency_key", "graph_commit_id": "graph_commit_id"},
     ),
+    "schema_diverged": (
+        "schema_diverged",
+        {"source_commit": "source_commit", "target_commit": "target_commit"},
+    ),
     "branch_has_descendants": ("branch_descendants", {"names": "descendants"}),
     "fenced": ("recovery_required", {"operation_id": "operation_id"}),
     "recovery_required": ("recovery_required", {"operation_id": "operation_id"}),
@@ -94,16 +98,13 @@ _PLANNED_COMMANDS: Final = frozenset(
         "alias",
         "analytics",
         "apply",
-        "changes",
         "cleanup",
         "cluster",
         "config",
-        "diff",
         "embed",
         "graphs",
         "login",
         "logout",
-        "merge",
         "optimize",
         "policy",
         "profile",
@@ -148,6 +149,8 @@ def envelope_of(error: OmnigraphError) -> dict[str, object]:
             "total": error.details["total"],
             "items": error.details["violations"],
         }
+    if error.details.get("merge_conflicts"):
+        envelope["merge_conflicts"] = error.details["merge_conflicts"]
     if error.details.get("rejects_uri") is not None:
         envelope["rejects_uri"] = error.details["rejects_uri"]
     if "diagnostics" in error.details:

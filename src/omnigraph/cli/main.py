@@ -17,7 +17,9 @@ from omnigraph.cli import exit_codes
 from omnigraph.cli.commands import (
     blob,
     branch,
+    changes,
     commit,
+    diff,
     doctor,
     embed,
     ensure_indices,
@@ -81,6 +83,8 @@ for _group in (
         snapshot,
         branch,
         commit,
+        diff,
+        changes,
         schema,
     ),
     *(ensure_indices, recovery, lint, version, doctor),

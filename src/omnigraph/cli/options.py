@@ -4,6 +4,8 @@ from typing import Annotated
 
 import typer
 
+from omnigraph.errors import UsageError
+
 JsonOption = Annotated[
     bool, typer.Option("--json", help="Print JSON; errors become one JSON line on stderr.")
 ]
@@ -30,3 +32,16 @@ AnyBranchOption = Annotated[
 LimitOption = Annotated[
     int | None, typer.Option(min=1, metavar="N", help="At most so many; all without it.")
 ]
+PageTokenOption = Annotated[
+    str | None, typer.Option(metavar="TOKEN", help="Go on where a page ended.")
+]
+
+
+def require_commit(if_commit: str | None) -> None:
+    """Refuse an empty `--if-commit`: a variable of a script that is not set must not pass.
+
+    Raises:
+        UsageError: it is empty.
+    """
+    if if_commit == "":
+        raise UsageError("--if-commit is empty; give the id of a commit, or leave it out")

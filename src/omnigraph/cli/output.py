@@ -57,6 +57,11 @@ class Output:
         """Write lines for people; what a terminal would not print is escaped."""
         self.write("\n".join(map(_printable, lines)))
 
+    def write_each(self, lines: Iterable[str]) -> None:
+        """Write lines for people one by one, as they come; no lines write nothing."""
+        for line in lines:
+            self.write(_printable(line))
+
     def write_data(self, data: bytes) -> None:
         """Write a result for programs to standard output as it is, its last line end included."""
         typer.echo(data, nl=False)
@@ -64,6 +69,10 @@ class Output:
     def write_json(self, value: JsonObject) -> None:
         """Write a result for programs to standard output."""
         self._emit(_encode(value, indent=2), to_stderr=False)
+
+    def write_json_line(self, value: JsonObject) -> None:
+        """Write one of several results for programs to standard output, on one line."""
+        self._emit(_encode(value, indent=None), to_stderr=False)
 
     def write_facts(self, facts: Mapping[str, object]) -> None:
         """Write names and values, one to a line; what is None is left out."""

@@ -1,4 +1,4 @@
-"""Reading the schema, query and parameter files that a command names."""
+"""Reading the schema, query, parameter and resolution files that a command names."""
 
 import sys
 from contextlib import nullcontext
@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from omnigraph.errors import InvalidArgument
-from omnigraph.limits import MAX_REQUEST_BODY_BYTES, MAX_SOURCE_BYTES
+from omnigraph.limits import MAX_REQUEST_BODY_BYTES, MAX_REQUEST_LOAD_BYTES, MAX_SOURCE_BYTES
 
 STDIN: Final = Path("-")
 """Stands for standard input where a command allows it."""
@@ -30,6 +30,16 @@ def read_params_file(path: Path, option: str) -> bytes:
     """
     remedy = "the limit of a request; give fewer or smaller values"
     return _read_bounded(path, option, MAX_REQUEST_BODY_BYTES, remedy, allows_stdin=True)
+
+
+def read_resolutions_file(path: Path, option: str) -> bytes:
+    """The bytes of a file that decides conflicts, or of standard input.
+
+    Raises:
+        InvalidArgument: as `read_source_file`, or larger than a load may be.
+    """
+    remedy = "the limit of such a file; decide most conflicts by --strategy"
+    return _read_bounded(path, option, MAX_REQUEST_LOAD_BYTES, remedy, allows_stdin=True)
 
 
 def _read_bounded(

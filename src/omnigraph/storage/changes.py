@@ -70,19 +70,27 @@ class ChangedRows:
 
 
 def changed_since(
-    reads: Reads, handle: TableHandle, old: TableHandle, columns: Sequence[str]
+    reads: Reads,
+    handle: TableHandle,
+    old: TableHandle,
+    columns: Sequence[str],
+    *,
+    with_row_ids: bool = False,
 ) -> ChangedRows:
     """The rows that differ between an older version of the line and this one, in both forms."""
     names = list(dict.fromkeys(["id", *columns]))
     with reads.calls.making("changed_since", handle.layout.table_key):
-        return _Comparison(handle, old, names).changed()
+        return _Comparison(handle, old, names, with_row_ids=with_row_ids).changed()
 
 
 class _Comparison:
     """Two versions of a table, and the fragments that they do not share as they are."""
 
-    def __init__(self, new: TableHandle, old: TableHandle, names: Sequence[str]) -> None:
+    def __init__(
+        self, new: TableHandle, old: TableHandle, names: Sequence[str], *, with_row_ids: bool
+    ) -> None:
         self._new, self._old, self._names = new, old, names
+        self._with_row_ids = with_row_ids
         before, after = _by_files(old.dataset), _by_files(new.dataset)
         shared = [(before[key], fragment) for key, fragment in after.items() if key in before]
         marked = [(older, newer) for older, newer in shared if _marks(older) != _marks(newer)]
@@ -95,9 +103,13 @@ class _Comparison:
         after = self._written()
         before = pa.concat_tables([gone := self._left_files(after), self._left_marked(after, gone)])
         return ChangedRows(
-            before=_logical(self._old, self._names, before),
-            after=_logical(self._new, self._names, after),
+            before=self._logical(self._old, before),
+            after=self._logical(self._new, after),
         )
+
+    def _logical(self, handle: TableHandle, rows: pa.Table) -> pa.Table:
+        logical = _logical(handle, self._names, rows)
+        return logical.append_column(ROW_ID, rows[ROW_ID]) if self._with_row_ids else logical
 
     def _written(self) -> pa.Table:
         """Rows that were written after the older version."""

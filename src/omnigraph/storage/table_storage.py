@@ -147,11 +147,23 @@ class TableStorage(Protocol):
         ...
 
     def changed_since(
-        self, handle: TableHandle, old: TableHandle, columns: Sequence[str] = ()
+        self,
+        handle: TableHandle,
+        old: TableHandle,
+        columns: Sequence[str] = (),
+        *,
+        with_row_ids: bool = False,
     ) -> ChangedRows:
         """What changed on the way from an older version of the line, or of those it grew from.
 
-        Both forms of the rows have their id and these columns.
+        Both forms of the rows have their id and these columns, and their row ids if asked for.
+        """
+        ...
+
+    def common_pin(self, one: TableHandle, other: TableHandle) -> Pin:
+        """The newest version from which the lines of both grew, or that one of them is.
+
+        It may have been cleaned away.
         """
         ...
 

@@ -183,10 +183,19 @@ class TableStore:
         return reading.row_addresses(self._reads, handle, predicate)
 
     def changed_since(
-        self, handle: TableHandle, old: TableHandle, columns: Sequence[str] = ()
+        self,
+        handle: TableHandle,
+        old: TableHandle,
+        columns: Sequence[str] = (),
+        *,
+        with_row_ids: bool = False,
     ) -> ChangedRows:
         """What changed on the way from an older version of the line, or of those it grew from."""
-        return changes.changed_since(self._reads, handle, old, columns)
+        return changes.changed_since(self._reads, handle, old, columns, with_row_ids=with_row_ids)
+
+    def common_pin(self, one: TableHandle, other: TableHandle) -> Pin:
+        """The newest version from which the lines of both grew, or that one of them is."""
+        return self._lines.common_pin(one, other)
 
     def blob(self, handle: TableHandle, entity_id: str, name: str) -> Blob | None:
         """The blob of one row, or `None` if it is null."""

@@ -23,7 +23,7 @@ from omnigraph.storage.signals import ObjectMissing
 from omnigraph.storage.version_files import newest_version
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable
+    from collections.abc import Callable, Hashable, Iterator
 
     from lance import LanceDataset
     from lance.dataset import Branch
@@ -159,6 +159,32 @@ class Lines:
                 break
             branch = start.parent
         return self.open(layout, Pin(location=layout.location, branch=branch, version=version))
+
+    def common_pin(self, one: TableHandle, other: TableHandle) -> Pin:
+        """The newest version from which the lines of both grew, or that one of them is."""
+        layout = one.layout
+        reached = dict(self._ancestry(layout, other.pin))
+        branch, version = next(
+            (branch, min(version, reached[branch]))
+            for branch, version in self._ancestry(layout, one.pin)
+            if branch in reached
+        )
+        return Pin(location=layout.location, branch=branch, version=version)
+
+    def _ancestry(self, layout: TableLayout, pin: Pin) -> Iterator[tuple[str | None, int]]:
+        """The lines that a version grew from, its own first, each with its newest shared version.
+
+        Raises:
+            ObjectMissing: one of the lines is gone.
+        """
+        branch, version = pin.branch, pin.version
+        yield branch, version
+        while branch is not None:
+            start = self.start_of(layout, branch)
+            if start is None:
+                raise ObjectMissing(f"{layout.table_key} has no line {branch}")
+            branch, version = start.parent, start.version
+            yield branch, version
 
     def root(self, layout: TableLayout) -> LanceDataset:
         """Some version of the table's main line, from which every line is reached."""

@@ -20,6 +20,10 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parents[3]
 INIT = "omnigraph init papers.omni --schema examples/papers/schema.pg"
 CREATE = "omnigraph branch create draft --uri papers.omni"
+TOPIC = (
+    "omnigraph mutate --store papers.omni"
+    """ -e 'query q() { insert Topic { slug: "graphs", name: "Graphs" } }'"""
+)
 FILES = (
     "omnigraph init files.omni --schema files.pg",
     "omnigraph mutate --store files.omni"
@@ -29,6 +33,8 @@ FILES = (
 BEFORE: dict[tuple[str, ...], tuple[str, ...]] = {
     ("init",): (),
     ("branch", "create"): (INIT,),
+    ("commit", "changes"): (INIT, TOPIC),
+    ("commit", "revert"): (INIT, TOPIC),
     ("blob", "get"): FILES,
     ("blob", "stat"): FILES,
 }

@@ -448,12 +448,18 @@ def test_every_query_has_a_description_and_a_row_in_the_readme(
     assert all(compile_query(catalog, queries, name).stored().description for name in names)
 
 
-def test_the_sample_is_stored_in_one_commit_and_changed_on_a_branch_only(tmp_path: Path) -> None:
+def test_the_sample_is_stored_in_one_commit_changed_on_branches_and_merged(tmp_path: Path) -> None:
     script = [sys.executable, str(PAPERS / "store.py"), str(tmp_path / "papers.omni")]
     done = subprocess.run(script, check=True, capture_output=True, encoding="utf-8")
     counts = dict(re.findall(r"^  (\S.*?) +(\d+) rows$", done.stdout, re.MULTILINE))
     assert counts["review"] == counts["main, before the load"] == "0"
     assert int(counts["main"]) == int(counts["edge:Cites"]) > 0
+    assert done.stdout.endswith(
+        "Merge of correction\n"
+        "  planned: {'node:Topic': {'inserted': 1, 'updated': 0, 'deleted': 0}}\n"
+        "  fast_forward: 7 topics\n"
+        "  undone: 6 topics\n"
+    )
 
 
 def test_quickstart_prints_types_lint_result_and_plan() -> None:

@@ -1,19 +1,19 @@
 """`omnigraph blob`: the bytes of one blob value, and what is known of it."""
 
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from omnigraph.cli import exit_codes
 from omnigraph.cli.options import JsonOption
 from omnigraph.cli.query_input import ReadBranchOption, SnapshotOption
+from omnigraph.cli.replaced_file import replacing
 from omnigraph.cli.session import Session, begin_command
-from omnigraph.errors import BlobRangeError, InvalidArgument, UsageError
+from omnigraph.errors import BlobRangeError, UsageError
 from omnigraph.limits import MAX_BLOB_READ_BYTES
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ def fetch(
             for piece in pieces:
                 session.output.write_data(piece)
         else:
-            with _replacing(out) as file:
+            with replacing(out) as file:
                 for piece in pieces:
                     file.write(piece)
     return exit_codes.OK
@@ -171,42 +171,4 @@ def _pieces(reader: "BlobReader", offset: int | None, length: int | None) -> Ite
     return (
         reader.read(at, min(at + MAX_BLOB_READ_BYTES, stop))
         for at in range(start, stop, MAX_BLOB_READ_BYTES)
-    )
-
-
-@contextmanager
-def _replacing(path: Path) -> Iterator[IO[bytes]]:
-    """A file beside the named one that takes its place when the block succeeds."""
-    try:
-        target = path.resolve()
-        if target.exists() and not target.is_file():
-            raise InvalidArgument(
-                f"--out {str(path)!r}: is no file; name one that may be written",
-                option="--out",
-                path=str(path),
-            )
-        part = target.with_name(f".{target.name}.{os.getpid()}.part")
-        file = part.open("wb")
-    except OSError as error:
-        raise _unwritable(path, error) from error
-    try:
-        with file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        part.replace(target)
-    except OSError as error:
-        part.unlink(missing_ok=True)
-        raise _unwritable(path, error) from error
-    except BaseException:
-        part.unlink(missing_ok=True)
-        raise
-
-
-def _unwritable(path: Path, error: OSError) -> InvalidArgument:
-    return InvalidArgument(
-        f"--out {str(path)!r}: cannot be written ({error.strerror}); check the folder and its"
-        " rights",
-        option="--out",
-        path=str(path),
     )

@@ -7,8 +7,17 @@ from typing import Annotated, Final
 import typer
 
 from omnigraph.cli import exit_codes
-from omnigraph.cli.options import BranchOption, JsonOption, LimitOption, UriArgument, UriOption
-from omnigraph.cli.session import begin_command
+from omnigraph.cli.change_text import KindOption, OpOption, TypeOption
+from omnigraph.cli.options import (
+    BranchOption,
+    JsonOption,
+    LimitOption,
+    PageTokenOption,
+    UriArgument,
+    UriOption,
+    require_commit,
+)
+from omnigraph.cli.session import begin_command, name_of
 from omnigraph.errors import UsageError
 
 _LIST_HELP = """List the commits of a branch, newest first.
@@ -28,6 +37,27 @@ Example:
 
 The id is what `commit list` shows first in a line.
 """
+_CHANGES_HELP = """Show what a commit changed.
+
+\b
+Example:
+  omnigraph commit changes --uri papers.omni $(omnigraph commit list papers.omni | head -c26)
+
+The commit is compared with its first parent. A line begins with + for an inserted entity, with ~
+for an updated and with - for a deleted one; then come its type, its id, and what differs. With
+--json each page is one line, with every entity before and after. With --limit or --page-token one
+page is printed, and the --page-token of the next one is told.
+"""
+_REVERT_HELP = """Undo what one commit changed, as a new commit.
+
+\b
+Example:
+  omnigraph commit revert $(omnigraph commit list papers.omni | head -c26) --uri papers.omni
+
+What the commit inserted is deleted, what it deleted comes back, and what it updated gets its values
+from before. Refused, with every conflict, if later commits changed the same entities or need them.
+Exits with 4 if the condition of --if-commit does not hold.
+"""
 _FILTERS: Final = ("actor", "kind", "operation")
 
 
@@ -36,6 +66,8 @@ def register(app: typer.Typer) -> None:
     group = typer.Typer(rich_markup_mode=None, help="Look at the history.")
     group.command("list", help=_LIST_HELP)(list_)
     group.command("show", help=_SHOW_HELP)(show)
+    group.command("changes", help=_CHANGES_HELP)(changes)
+    group.command("revert", help=_REVERT_HELP)(revert)
     app.add_typer(group, name="commit")
 
 
@@ -53,9 +85,7 @@ def list_(
         ),
     ] = None,
     limit: LimitOption = None,
-    page_token: Annotated[
-        str | None, typer.Option(metavar="TOKEN", help="Go on where a page ended.")
-    ] = None,
+    page_token: PageTokenOption = None,
     as_json: JsonOption = False,
 ) -> int:
     """Print a page of the history, or all of it."""
@@ -124,6 +154,82 @@ def show(
             "schema": graph_commit.schema_hash,
         }
     )
+    return exit_codes.OK
+
+
+def changes(
+    context: typer.Context,
+    commit: Annotated[str, typer.Argument(metavar="ID", help="The id of the commit.")],
+    *,
+    uri: UriOption = None,
+    kinds: KindOption = None,
+    types: TypeOption = None,
+    ops: OpOption = None,
+    limit: LimitOption = None,
+    page_token: PageTokenOption = None,
+    as_json: JsonOption = False,
+) -> int:
+    """Print what a commit changed, page by page."""
+    session = begin_command(context)
+
+    from omnigraph.cli.addressing import URI_OPTION, find_target
+    from omnigraph.cli.change_text import change_line
+
+    is_one_page = limit is not None or page_token is not None
+    with find_target(session, uri, name=URI_OPTION).open() as graph:
+        while True:
+            page = graph.commits.changes(
+                commit,
+                kinds=kinds,
+                types=types,
+                ops=ops,
+                page_token=page_token,
+                **({} if limit is None else {"limit": limit}),
+            )
+            if as_json:
+                session.output.write_json_line(page.to_dict())
+            else:
+                session.output.write_each(map(change_line, page))
+            page_token = page.next_page_token
+            if page_token is None or is_one_page:
+                break
+    if page_token is not None and not as_json:
+        session.output.announce(f"more: --page-token {page_token}")
+    return exit_codes.OK
+
+
+def revert(
+    context: typer.Context,
+    commit: Annotated[str, typer.Argument(metavar="ID", help="The id of the commit.")],
+    *,
+    branch: Annotated[
+        str, typer.Option(metavar="NAME", help="The branch that gets the new commit.")
+    ] = "main",
+    if_commit: Annotated[
+        str | None,
+        typer.Option(metavar="ID", help="Revert only while this commit is the head."),
+    ] = None,
+    uri: UriOption = None,
+    as_json: JsonOption = False,
+) -> int:
+    """Undo a commit and say by which one."""
+    session = begin_command(context)
+    require_commit(if_commit)
+
+    from omnigraph.cli.addressing import URI_OPTION, announce_write, find_write_target
+    from omnigraph.cli.bodies import commit_body
+
+    target = find_write_target(session, uri, name=URI_OPTION)
+    announce_write(session, name_of(context), target)
+    with target.open(writes=True) as graph:
+        made = graph.commits.revert(commit, branch=branch, if_commit=if_commit)
+    if as_json:
+        body = None if made is None else commit_body(made)
+        session.output.write_json({"reverted": commit, "branch": branch, "commit": body})
+    elif made is None:
+        session.output.write(f"nothing of commit {commit} is left to undo on {branch}")
+    else:
+        session.output.write(f"reverted {commit} on {branch}: commit {made.graph_commit_id}")
     return exit_codes.OK
 
 

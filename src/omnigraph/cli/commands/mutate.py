@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from omnigraph.cli import exit_codes
-from omnigraph.cli.options import JsonOption
+from omnigraph.cli.options import JsonOption, require_commit
 from omnigraph.cli.query_input import (
     NameArgument,
     ParamsFileOption,
@@ -16,7 +16,6 @@ from omnigraph.cli.query_input import (
     TimeoutOption,
 )
 from omnigraph.cli.session import begin_command, name_of
-from omnigraph.errors import UsageError
 
 if TYPE_CHECKING:
     from omnigraph.graph.results.mutation_result import MutationResult
@@ -72,8 +71,7 @@ def mutate(
         branch=branch,
         timeout_s=timeout,
     )
-    if if_commit == "":
-        raise UsageError("--if-commit is empty; give the id of a commit, or leave it out")
+    require_commit(if_commit)
 
     from omnigraph.cli.addressing import announce_write, find_write_target
     from omnigraph.cli.bodies import mutation_body

@@ -25,7 +25,7 @@ def plan_intent(
     txn: WriteTxn, prepared: PreparedWrite, moving: Sequence[StagedWrite], line: ManifestLine
 ) -> Intent:
     """The commit that the moving tables make on this version of the line."""
-    request = txn.request
+    request, merged = txn.request, prepared.merged
     return Intent(
         operation_id=txn.operation_id,
         commit_id=txn.commit_id,
@@ -33,7 +33,9 @@ def plan_intent(
         authored_at=txn.authored_at,
         authored_branch=request.branch,
         actor_id=request.actor_id,
-        merged_parent=prepared.merged_parent,
+        merged_parent=merged.parent.commit_id if merged else None,
+        merged_height=merged.parent.height if merged else 0,
+        history=merged.commits if merged else (),
         schema_from=line.schema.schema_hash,
         schema_to=prepared.schema_to,
         if_commit=request.if_commit,

@@ -14,9 +14,9 @@ from omnigraph.storage.handles import WriteStamp
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from omnigraph.graph.manifest.intent import NamedTable, PlannedSchema
+    from omnigraph.graph.manifest.intent import CopiedCommit, NamedTable, PlannedSchema
     from omnigraph.graph.manifest.manifest_line import ManifestLine
-    from omnigraph.graph.manifest.rows import TableRef
+    from omnigraph.graph.manifest.rows import CommitRow, TableRef
     from omnigraph.graph.manifest.table_refs import CatalogTables
     from omnigraph.ids import BranchId, BranchName, CommitId, OperationId
     from omnigraph.lang import Catalog
@@ -83,6 +83,16 @@ class WriteTxn:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MergedHistory:
+    """What a merge takes over of the history of another branch."""
+
+    parent: CommitRow
+    """The commit that is merged."""
+    commits: tuple[CopiedCommit, ...] = ()
+    """Those that the line does not know yet."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PreparedWrite:
     """What an attempt wants to commit: staged files and what goes with them."""
 
@@ -93,7 +103,8 @@ class PreparedWrite:
     registrations: tuple[NamedTable, ...] = ()
     tombstones: tuple[NamedTable, ...] = ()
     schema_to: PlannedSchema | None = None
-    merged_parent: CommitId | None = None
+    merged: MergedHistory | None = None
+    """The branch that is merged, if this is a merge; the commit is made also if no row changes."""
     stats: dict[str, Any] = field(default_factory=dict)
     handing_over: Callable[[], None] | None = None
     """Told right before the intent is written: from then on a recovery may commit the files."""
@@ -106,7 +117,7 @@ class PreparedWrite:
             or self.registrations
             or self.tombstones
             or self.schema_to
-            or self.merged_parent
+            or self.merged
         )
 
 

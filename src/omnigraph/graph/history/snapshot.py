@@ -18,7 +18,7 @@ from omnigraph.graph.history.commit_graph import commit_on
 from omnigraph.graph.manifest.table_refs import pin_of, ref_of
 from omnigraph.graph.query.predicate_text import compile_predicate
 from omnigraph.graph.type_names import find_type
-from omnigraph.ids import MAIN_BRANCH_ID, BranchId
+from omnigraph.ids import MAIN_BRANCH, MAIN_BRANCH_ID, BranchId
 from omnigraph.storage.signals import ObjectMissing
 
 if TYPE_CHECKING:
@@ -162,13 +162,13 @@ class Snapshot:
 
     def count(self, type: str) -> int:
         """How many entities of a type there are; reads no table."""
-        return self._pin(self.type(type)).row_count
+        return self.pin(self.type(type)).row_count
 
     def handle(self, item: NodeType | EdgeType) -> TableHandle:
         """The table of a type at its pin, for the layers that read it."""
         layouts = self._schemas.tables(self._commit.schema_hash).layouts
         with self._reclaimed(item):
-            return self._store.open(layouts[ref_of(item)], pin_of(self._pin(item)))
+            return self._store.open(layouts[ref_of(item)], pin_of(self.pin(item)))
 
     def _pulled(
         self, item: NodeType | EdgeType, source: pa.RecordBatchReader
@@ -188,7 +188,12 @@ class Snapshot:
         except ObjectMissing as error:
             raise reclaimed(self, item.name) from error
 
-    def _pin(self, item: NodeType | EdgeType) -> PinRow:
+    def pin(self, item: NodeType | EdgeType) -> PinRow:
+        """Which version of a type's table the snapshot shows.
+
+        Raises:
+            ManifestCorrupt: the manifest names none.
+        """
         ref: TableRef = ref_of(item)
         pin = self._pins.get(ref)
         if pin is None:
@@ -255,6 +260,28 @@ def open_snapshot(graph: GraphCoordinator, at: str | int | None, branch: str) ->
     if isinstance(at, int):
         return snapshot_at(graph, line, _at_number(line, at, branch))
     return _of_commit(graph, line, at)
+
+
+def open_target(graph: GraphCoordinator, target: str) -> Snapshot:
+    """The snapshot that a text names: a branch, which stands for its head, or a commit.
+
+    Raises:
+        CommitNotFound: it is neither.
+        SnapshotReclaimed: the line that holds the commit's data is gone.
+    """
+    if not isinstance(target, str):
+        raise InvalidArgument(
+            f"a state is named by a branch or a commit id, not by {target!r}", argument="target"
+        )
+    if target in graph.lines.live_branch_ids().values():
+        return open_snapshot(graph, None, target)
+    try:
+        return open_snapshot(graph, target, MAIN_BRANCH)
+    except CommitNotFound as error:
+        raise CommitNotFound(
+            f"there is no branch and no commit {target!r}; list branches or commits to find one",
+            graph_commit_id=target,
+        ) from error
 
 
 def snapshot_at(graph: GraphCoordinator, line: ManifestLine, commit: CommitRow) -> Snapshot:

@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from omnigraph.graph.manifest.rows import (
+    COMMIT_FIELDS,
     CommitRow,
     PinRow,
     SchemaRow,
@@ -20,6 +21,7 @@ from omnigraph.graph.manifest.rows import (
     TombstoneRow,
 )
 from omnigraph.ids import (
+    BranchId,
     BranchName,
     CommitId,
     Incarnation,
@@ -131,6 +133,41 @@ class PlannedSchema(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
         )
 
 
+class CopiedCommit(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A commit of another line that a merge makes part of this line's history."""
+
+    commit_id: str
+    seq: int
+    copied_from: str
+    facts: dict[str, Any]
+    """Everything else that its row says."""
+
+    def row(self) -> CommitRow:
+        """The row of it, which has no place of its own on the line."""
+        return CommitRow(
+            commit_id=CommitId(self.commit_id),
+            seq=self.seq,
+            copied_from=BranchId(self.copied_from),
+            **self.facts,
+        )
+
+
+def copy_commit(row: CommitRow, line: BranchId) -> CopiedCommit:
+    """A commit as a merge copies it; one that was copied before stays one of its own line."""
+    facts = {
+        name: getattr(row, name)
+        for name in COMMIT_FIELDS
+        # What a write had read means something on its own line only.
+        if name not in ("copied_from", "read_set") and getattr(row, name) not in (None, {})
+    }
+    return CopiedCommit(
+        commit_id=row.commit_id,
+        seq=row.seq,
+        copied_from=row.copied_from or line,
+        facts=facts,
+    )
+
+
 class Intent(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One commit of the graph, before it has a place in the history."""
 
@@ -142,6 +179,10 @@ class Intent(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     schema_from: str
     actor_id: str | None = None
     merged_parent: str | None = None
+    merged_height: int = 0
+    """The height of the merged parent; see `CommitRow`."""
+    history: tuple[CopiedCommit, ...] = ()
+    """Commits of the merged branch that the line does not know."""
     pins: tuple[PlannedPin, ...] = ()
     registrations: tuple[NamedTable, ...] = ()
     tombstones: tuple[NamedTable, ...] = ()
@@ -154,12 +195,14 @@ class Intent(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     request_digest: str | None = None
     stats: dict[str, Any] = {}
 
-    def commit_row(self, seq: int, parent: CommitId | None) -> CommitRow:
+    def commit_row(self, seq: int, parent: CommitRow) -> CommitRow:
         """The commit at its place."""
+        height = max(parent.height, self.merged_height) + 1
         return CommitRow(
             commit_id=CommitId(self.commit_id),
             seq=seq,
-            parent=parent,
+            parent=parent.commit_id,
+            generation=None if height == seq else height,
             kind=self.kind,
             schema_hash=self.schema_to.schema_hash if self.schema_to else self.schema_from,
             operation_id=OperationId(self.operation_id),

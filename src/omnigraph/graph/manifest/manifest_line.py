@@ -154,6 +154,11 @@ class ManifestLine:
         rows = self._read(_commits_between(after, upto)).to_pylist()
         return sorted(map(decode_commit, rows), key=lambda commit: commit.seq, reverse=True)
 
+    def copied_commits(self) -> list[CommitRow]:
+        """The commits of other lines that merges have made part of this one's history."""
+        copied = And((_of(RowKind.GRAPH_COMMIT), IsNull("seq")))
+        return list(map(decode_commit, self._read(copied).to_pylist()))
+
     def commits_with(self, text: str) -> list[CommitRow]:
         """The commits in whose stored facts a text occurs, copied ones too, the newest first."""
         rows = self._read(_of(RowKind.GRAPH_COMMIT), columns=("object_id", "seq", "metadata"))

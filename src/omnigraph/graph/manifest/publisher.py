@@ -257,7 +257,7 @@ def _require_pins(intent: Intent, line: ManifestLine) -> None:
 def _rows_of(intent: Intent, line: ManifestLine) -> tuple[CommitRow, tuple[Row, ...]]:
     head = line.head
     seq = head.seq + 1
-    commit = intent.commit_row(seq, head.commit_id)
+    commit = intent.commit_row(seq, line.head_commit)
     rows: list[Row] = [
         commit,
         HeadRow(commit_id=CommitId(intent.commit_id), seq=seq, branch_id=line.branch_id),
@@ -265,6 +265,7 @@ def _rows_of(intent: Intent, line: ManifestLine) -> tuple[CommitRow, tuple[Row, 
     rows += [registration.registration() for registration in intent.registrations]
     rows += [pin.row(seq) for pin in intent.pins]
     rows += [tombstone.tombstone(seq) for tombstone in intent.tombstones]
+    rows += [copied.row() for copied in intent.history]
     if intent.schema_to is not None:
         rows.append(intent.schema_to.row())
     return commit, tuple(rows)

@@ -139,10 +139,17 @@ class CommitRow:
     stats: Mapping[str, Any] = field(default_factory=dict)
     copied_from: BranchId | None = None
     """The line that holds the data of a commit that a merge copied here, and its `seq`."""
+    generation: int | None = None
+    """The length of the longest way to the first commit, where merges made it differ from `seq`."""
+
+    @property
+    def height(self) -> int:
+        """The length of the longest way to the first commit: above that of every ancestor."""
+        return self.seq if self.generation is None else self.generation
 
     def encode(self) -> dict[str, object]:
         """The row's columns; a copied commit has no place of its own on this line."""
-        metadata = {name: getattr(self, name) for name in (*_COMMIT_FACTS, *_COMMIT_OPTIONS)}
+        metadata = {name: getattr(self, name) for name in COMMIT_FIELDS}
         if self.copied_from is not None:
             metadata["copied_seq"] = self.seq
         return {
@@ -164,12 +171,17 @@ _COMMIT_OPTIONS: Final = (
     "parent",
     "merged_parent",
     "copied_from",
+    "generation",
     "actor_id",
     "read_set",
     "idempotency_key",
     "request_digest",
     "stats",
 )
+
+
+COMMIT_FIELDS: Final = (*_COMMIT_FACTS, *_COMMIT_OPTIONS)
+"""What the row of a commit says beside its id and its number."""
 
 
 _PIN_COLUMNS: Final = (

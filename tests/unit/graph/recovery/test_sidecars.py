@@ -31,7 +31,7 @@ from omnigraph.errors import (
     StorageVersionTooNew,
 )
 from omnigraph.failpoints import armed
-from omnigraph.graph.commit.txn import PreparedWrite, WriteRequest, WriteTxn
+from omnigraph.graph.commit.txn import MergedHistory, PreparedWrite, WriteRequest, WriteTxn
 from omnigraph.graph.manifest.intent import SidecarKind
 from omnigraph.graph.manifest.rows import CommitRow
 from omnigraph.ids import MAIN_BRANCH, MAIN_BRANCH_ID
@@ -263,7 +263,7 @@ def bare(graph: Graph) -> CommitRow | None:
     request = WriteRequest(kind=SidecarKind.MUTATION, branch=MAIN_BRANCH)
 
     def prepare(txn: WriteTxn) -> PreparedWrite:
-        return PreparedWrite(merged_parent=txn.line.head.commit_id)
+        return PreparedWrite(merged=MergedHistory(parent=txn.line.head_commit))
 
     return graph._graph.protocol.run(request, prepare)
 

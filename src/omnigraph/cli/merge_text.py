@@ -1,0 +1,70 @@
+"""Plans and results of merges for people and programs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from omnigraph.cli import exit_codes
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from omnigraph.cli.output import Output
+    from omnigraph.graph.merge.merge import MergePlan, MergeResult
+
+
+def show_plan(output: Output, plan: MergePlan, *, as_json: bool) -> int:
+    """Print what a merge would do; the exit code says whether it could."""
+    code = exit_codes.FAILED if plan.conflict_count else exit_codes.OK
+    if as_json:
+        output.write_json(plan.to_dict())
+        return code
+    if plan.conflict_count:
+        count = f"{plan.conflict_count:,} conflict{'' if plan.conflict_count == 1 else 's'}"
+        output.write(f"{plan.source} into {plan.target}: {count}, nothing would be merged")
+        output.write_table(
+            ("type", "id", "conflict", "property", "base", "ours", "theirs"),
+            [
+                tuple(row[name] or "-" for name in _CONFLICT_COLUMNS)
+                for conflict in plan.conflict_list
+                for row in conflict.rows()
+            ],
+        )
+    else:
+        output.write(f"{plan.source} into {plan.target}: {_outcome(plan.outcome)}")
+        output.write_each(map(_table_line, plan.tables.items()))
+    return code
+
+
+_CONFLICT_COLUMNS = ("type", "id", "kind", "property", "base", "ours", "theirs")
+
+
+def show_result(output: Output, result: MergeResult, *, as_json: bool) -> None:
+    """Print how a merge ended; a branch that could not be deleted is a warning."""
+    if as_json:
+        from omnigraph.cli.bodies import commit_body
+
+        commit = None if result.commit is None else commit_body(result.commit)
+        output.write_json({**result.to_dict(), "commit": commit})
+    elif result.commit is None:
+        output.write(f"{result.target} has everything of {result.source} already")
+    else:
+        output.write(
+            f"merged {result.source} into {result.target} ({_outcome(result.outcome)}):"
+            f" commit {result.commit.graph_commit_id}"
+        )
+        counts = result.commit.stats.get("tables", {})
+        output.write_each(map(_table_line, counts.items()))
+    if result.branch_deleted and not as_json:
+        output.write(f"deleted branch {result.source}")
+    if result.branch_delete_error is not None:
+        output.warn(f"{result.source} was merged, and not deleted: {result.branch_delete_error}")
+
+
+def _outcome(outcome: str) -> str:
+    return outcome.replace("_", " ")
+
+
+def _table_line(entry: tuple[str, Mapping[str, int]]) -> str:
+    name, counts = entry
+    return f"  {name}  " + ", ".join(f"{count} {what}" for what, count in counts.items() if count)

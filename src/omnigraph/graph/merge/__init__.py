@@ -1,0 +1,1 @@
+"""Joining two branches: the base, the decision for each entity, conflicts, the commit."""

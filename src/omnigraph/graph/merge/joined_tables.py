@@ -1,0 +1,190 @@
+"""All tables of a three-way merge: decided, held against every rule, staged.
+
+A merge joins two branches; a revert joins a branch with the parent of one of its commits. Both are
+the same work on three states: base, ours, theirs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+
+from omnigraph.graph.commit.lookups import TxnLookups
+from omnigraph.graph.history.snapshot import reclaimed
+from omnigraph.graph.manifest.table_refs import key_of
+from omnigraph.graph.merge.conflicts import REPORTED_CONFLICTS, Conflict, ConflictKind
+from omnigraph.graph.merge.table_merge import MergedTable, TableMerge, merge_table
+from omnigraph.graph.validation import Code, EntityKind, validate
+from omnigraph.storage.signals import ObjectMissing
+from omnigraph.storage.transactions import RowCounts
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from omnigraph.graph.commit.txn import WriteTxn
+    from omnigraph.graph.history.snapshot import Snapshot
+    from omnigraph.graph.manifest.rows import TableRef
+    from omnigraph.graph.merge.decisions import Decisions
+    from omnigraph.graph.validation import Findings, Violation
+    from omnigraph.lang import EdgeType, NodeType
+    from omnigraph.storage.handles import StagedWrite, TableHandle
+
+_RULES: Final = {
+    Code.ORPHAN_EDGE: ConflictKind.ORPHAN_EDGE,
+    Code.UNIQUE_VIOLATION: ConflictKind.UNIQUE_VIOLATION,
+    Code.KEY_CONFLICT: ConflictKind.UNIQUE_VIOLATION,
+    Code.CARDINALITY_VIOLATION: ConflictKind.CARDINALITY_VIOLATION,
+}
+
+
+@dataclass(kw_only=True)
+class JoinedTables:
+    """What is done to each table, or what stands in the way."""
+
+    merges: dict[TableRef, TableMerge] = field(default_factory=dict)
+    conflicts: list[Conflict] = field(default_factory=list)
+    conflict_count: int = 0
+
+    @property
+    def counts(self) -> dict[str, dict[str, int]]:
+        """How many rows change, by type as `node:Person`."""
+        return {key_of(merge.item): merge.counts for merge in self._changing.values()}
+
+    def stage(self, txn: WriteTxn) -> tuple[StagedWrite, ...]:
+        """The changed tables, staged on the captured state."""
+        return tuple(_stage(txn, ref, merge) for ref, merge in self._changing.items())
+
+    def validated(self, txn: WriteTxn) -> Findings:
+        """What the joined image breaks."""
+        deltas = [merge.delta for merge in self._changing.values()]
+        return validate(txn.catalog, deltas, TxnLookups(txn), limit=REPORTED_CONFLICTS)
+
+    @property
+    def _changing(self) -> dict[TableRef, TableMerge]:
+        return {ref: merge for ref, merge in sorted(self.merges.items()) if not merge.is_empty}
+
+
+def join_tables(
+    txn: WriteTxn,
+    base: Snapshot,
+    theirs: Snapshot,
+    decisions: Decisions,
+    *,
+    is_cautious: bool = False,
+) -> JoinedTables:
+    """Everything that differs between base and theirs, brought to the captured state.
+
+    Args:
+        txn: the captured state.
+        base: what both sides are compared with.
+        theirs: what is brought.
+        decisions: how conflicts are decided.
+        is_cautious: as for `merge_table`.
+
+    Raises:
+        InvalidArgument: a resolution is of an entity without a conflict, or does not fit.
+        SnapshotReclaimed: cleanup removed a version.
+    """
+    joining = _Joining(txn, base, theirs, decisions)
+    return joining.joined(is_cautious=is_cautious)
+
+
+class _Joining:
+    def __init__(
+        self, txn: WriteTxn, base: Snapshot, theirs: Snapshot, decisions: Decisions
+    ) -> None:
+        self._txn = txn
+        self._base = base
+        self._theirs = theirs
+        self._decisions = decisions
+        self._joined = JoinedTables()
+
+    def joined(self, *, is_cautious: bool) -> JoinedTables:
+        joined = self._joined
+        for ref, item in sorted(self._txn.tables.types.items()):
+            if self._base.pin(item) != self._theirs.pin(item):
+                joined.merges[ref] = self._merged(ref, item, is_cautious=is_cautious)
+        for merge in joined.merges.values():
+            joined.conflicts += self._decisions.settle(merge)
+        joined.conflict_count = len(joined.conflicts)
+        if not joined.conflicts:
+            self._check_rules()
+        if not joined.conflicts:
+            self._decisions.require_all_used()
+        joined.conflicts.sort(key=lambda conflict: conflict.order)
+        return joined
+
+    def _merged(self, ref: TableRef, item: NodeType | EdgeType, *, is_cautious: bool) -> TableMerge:
+        try:
+            return merge_table(self._txn.store, self._table(ref, item), is_cautious=is_cautious)
+        except ObjectMissing as error:
+            raise reclaimed(self._base, item.name) from error
+
+    def _table(self, ref: TableRef, item: NodeType | EdgeType) -> MergedTable:
+        return MergedTable(
+            item=item,
+            base=self._base.handle(item),
+            ours=self._txn.readable(ref),
+            theirs=self._theirs.handle(item),
+        )
+
+    def _check_rules(self) -> None:
+        """Hold the image against every rule; what resolutions decide is looked at again.
+
+        A decision may bring out what another one is for; each is applied once.
+        """
+        findings = self._joined.validated(self._txn)
+        while self._settle_broken(findings.violations):
+            findings = self._joined.validated(self._txn)
+        self._joined.conflicts += map(_rule_conflict, findings.violations)
+        self._joined.conflict_count = findings.total
+
+    def _settle_broken(self, violations: Iterable[Violation]) -> bool:
+        """Apply resolutions of entities that break a rule; whether there were any."""
+        broken: dict[str, set[str]] = {}
+        for violation in violations:
+            # A broken count is told of the node, which is no entity of the edge type.
+            if violation.code is Code.CARDINALITY_VIOLATION:
+                continue
+            if violation.subject.entity_id is not None:
+                key = f"{violation.kind}:{violation.type}"
+                broken.setdefault(key, set()).add(violation.subject.entity_id)
+        decided = [
+            self._decisions.settle_broken(
+                self._txn.store,
+                self._table(ref, item),
+                self._joined.merges.setdefault(ref, TableMerge(item=item)),
+                pa.array(sorted(broken[key_of(item)]), pa.string()),
+            )
+            for ref, item in self._txn.tables.types.items()
+            if key_of(item) in broken
+        ]
+        return any(decided)
+
+
+def _rule_conflict(violation: Violation) -> Conflict:
+    return Conflict(
+        entity_kind=violation.kind or EntityKind.NODE,
+        type_name=violation.type or "",
+        entity_id=violation.subject.entity_id,
+        kind=_RULES.get(violation.code, ConflictKind.VALUE_CONSTRAINT_VIOLATION),
+        message=violation.message,
+    )
+
+
+def _stage(txn: WriteTxn, ref: TableRef, merge: TableMerge) -> StagedWrite:
+    """Delete, update, append, in this order."""
+    store, stamp = txn.store, txn.stamp
+    inserts, updates, removals = merge.inserts, merge.updates, merge.removals
+    steps: list[Callable[[TableHandle], StagedWrite]] = []
+    if len(removals):
+        steps.append(lambda handle: store.stage_delete(handle, removals, stamp))
+    if updates.num_rows:
+        steps.append(lambda handle: store.stage_update(handle, updates, stamp))
+    if inserts.num_rows:
+        steps.append(lambda handle: store.stage_append(handle, inserts, stamp))
+    first, *then = steps
+    counts = RowCounts(added=inserts.num_rows, changed=updates.num_rows, removed=len(removals))
+    return store.chain(first(txn.writable(ref)), *then, counts=counts)

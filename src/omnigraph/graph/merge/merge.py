@@ -1,0 +1,384 @@
+"""Merging a branch into another: planned as a whole, then one commit with two parents.
+
+The merge is of the commit that was the head of the source when it began. Everything is decided and
+checked before anything is staged. The data ends up on the target's own line, so nothing depends on
+the source afterwards. If the target moves meanwhile, the merge is refused, and may be sent again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from omnigraph.errors import (
+    BranchNotFound,
+    InvalidArgument,
+    OmnigraphError,
+    SchemaDiverged,
+    SnapshotReclaimed,
+)
+from omnigraph.failpoints import maybe_fail
+from omnigraph.graph.commit.txn import MergedHistory, PreparedWrite, WriteRequest, checked_key
+from omnigraph.graph.history.branches import Branches
+from omnigraph.graph.history.commit_graph import Commit, commit_of
+from omnigraph.graph.history.snapshot import snapshot_at
+from omnigraph.graph.manifest.intent import ParentRule, SidecarKind, copy_commit
+from omnigraph.graph.merge.conflicts import (
+    REPORTED_CONFLICTS,
+    Conflict,
+    conflict_table,
+    refuse_conflicts,
+)
+from omnigraph.graph.merge.decisions import Decisions
+from omnigraph.graph.merge.joined_tables import JoinedTables, join_tables
+from omnigraph.graph.merge.merge_base import KnownCommits, find_divergence
+from omnigraph.graph.merge.resolutions import parse_strategy
+from omnigraph.limits import MAX_SIDECAR_BYTES
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import pyarrow as pa
+
+    from omnigraph.graph.commit.txn import WriteTxn
+    from omnigraph.graph.history.snapshot import Snapshot
+    from omnigraph.graph.lifecycle.coordinator import GraphCoordinator
+    from omnigraph.graph.manifest.intent import CopiedCommit
+    from omnigraph.graph.manifest.manifest_line import ManifestLine
+    from omnigraph.graph.manifest.rows import CommitRow
+    from omnigraph.graph.merge.merge_base import Divergence
+    from omnigraph.graph.merge.resolutions import Resolution
+
+MOST_COPIED_COMMITS: Final = 10_000
+_RECORDED_DECISIONS: Final = 1_000
+
+
+class Outcome(StrEnum):
+    """How a merge went."""
+
+    ALREADY_UP_TO_DATE = "already_up_to_date"
+    FAST_FORWARD = "fast_forward"
+    MERGED = "merged"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MergeRequest:
+    """What is to be merged, and how conflicts are decided."""
+
+    source: str
+    into: str
+    strategy: str = "fail"
+    resolutions: Mapping[tuple[str, str], Resolution] = field(default_factory=dict)
+    """By type and id."""
+    delete_branch: bool = False
+    if_commit: str | None = None
+    idempotency_key: str | None = None
+    actor_id: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class MergePlan:
+    """What a merge would do; nothing was written."""
+
+    source: str
+    target: str
+    outcome: Outcome
+    source_commit_id: str
+    target_commit_id: str
+    base_commit_id: str | None
+    tables: dict[str, dict[str, int]]
+    """By type as `node:Person`: how many rows of the target are inserted, updated, deleted."""
+    conflict_list: tuple[Conflict, ...] = ()
+    """The first 10,000, in order."""
+    conflict_count: int = 0
+
+    @property
+    def conflicts(self) -> pa.Table:
+        """The conflicts as a table: a row for each contested property."""
+        return conflict_table(self.conflict_list)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON form."""
+        return {
+            "source": self.source,
+            "target": self.target,
+            "outcome": self.outcome.value,
+            "source_commit_id": self.source_commit_id,
+            "target_commit_id": self.target_commit_id,
+            "base_commit_id": self.base_commit_id,
+            "tables": self.tables,
+            "conflict_count": self.conflict_count,
+            "conflicts": [conflict.to_dict() for conflict in self.conflict_list],
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MergeResult:
+    """How a merge ended."""
+
+    source: str
+    target: str
+    outcome: Outcome
+    commit: Commit | None
+    actor_id: str | None = None
+    branch_deleted: bool | None = None
+    """Whether the source is deleted; `None` if that was not asked for."""
+    branch_delete_error: str | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON form."""
+        body: dict[str, Any] = {
+            "source": self.source,
+            "target": self.target,
+            "outcome": self.outcome.value,
+            "actor_id": self.actor_id,
+            "commit": None if self.commit is None else self.commit.to_dict(),
+        }
+        if self.branch_deleted is not None:
+            body["branch_deleted"] = self.branch_deleted
+        if self.branch_delete_error is not None:
+            body["branch_delete_error"] = self.branch_delete_error
+        return body
+
+
+def plan_merge(graph: GraphCoordinator, request: MergeRequest) -> MergePlan:
+    """What a merge would do now.
+
+    Raises:
+        BranchNotFound, InvalidArgument, SchemaDiverged: it cannot be done at all.
+    """
+    run = _MergeRun(graph, request)
+    txn = graph.protocol.capture(run.write_request, graph.clock.now_us())
+    work = run.work(txn)
+    return MergePlan(
+        source=request.source,
+        target=request.into,
+        outcome=work.outcome,
+        source_commit_id=run.source.head.commit_id,
+        target_commit_id=txn.line.head.commit_id,
+        base_commit_id=work.base_commit_id,
+        tables=work.joined.counts,
+        conflict_list=tuple(work.joined.conflicts[:REPORTED_CONFLICTS]),
+        conflict_count=work.joined.conflict_count,
+    )
+
+
+def run_merge(graph: GraphCoordinator, request: MergeRequest) -> MergeResult:
+    """Merge, and delete the source if asked to.
+
+    Raises:
+        BranchNotFound, InvalidArgument, SchemaDiverged: it cannot be done at all.
+        MergeConflicts: both sides changed the same, or the merged graph breaks a rule.
+        ReadSetChanged: the target moved meanwhile; nothing was changed.
+        PreconditionFailed: the head of the target is not `if_commit`.
+    """
+    try:
+        run = _MergeRun(graph, request)
+    except BranchNotFound:
+        # The request may be sent again after its first send merged and deleted the source.
+        receipt = _receipt(graph, request)
+        if receipt is None:
+            raise
+        return _result(request, receipt, deleted=True if request.delete_branch else None)
+    row = graph.protocol.run(run.write_request, run.prepare)
+    if not request.delete_branch:
+        return _result(request, row)
+    deleted, error = _deleted(graph, run, row)
+    return _result(request, row, deleted=deleted, error=error)
+
+
+def _receipt(graph: GraphCoordinator, request: MergeRequest) -> CommitRow | None:
+    """The commit that the same request with the same key made, if there is one."""
+    key = checked_key(request.idempotency_key)
+    if key is None:
+        return None
+    line = graph.lines.read(graph.branch_id(request.into))
+    row = line.commit_of_key(key, request.into)
+    return row if row is not None and row.request_digest == _digest(request) else None
+
+
+def _result(
+    request: MergeRequest,
+    row: CommitRow | None,
+    *,
+    deleted: bool | None = None,
+    error: str | None = None,
+) -> MergeResult:
+    outcome = Outcome.ALREADY_UP_TO_DATE
+    if row is not None:
+        outcome = Outcome(row.stats.get("merge", {}).get("outcome", Outcome.MERGED))
+    return MergeResult(
+        source=request.source,
+        target=request.into,
+        outcome=outcome,
+        commit=None if row is None else commit_of(row),
+        actor_id=request.actor_id,
+        branch_deleted=deleted,
+        branch_delete_error=error,
+    )
+
+
+def _deleted(
+    graph: GraphCoordinator, run: _MergeRun, row: CommitRow | None
+) -> tuple[bool, str | None]:
+    """Delete the branch that was merged, unless it moved on; the merge stands in any case.
+
+    A request that is sent again is answered with the commit of the first, which merged what the
+    source had then.
+    """
+    merged = run.source.head.commit_id if row is None else row.merged_parent
+    try:
+        Branches(graph).delete(
+            run.request.source,
+            if_commit=merged,
+            branch_id=run.source.branch_id,
+        )
+    except OmnigraphError as error:
+        return False, error.message
+    return True, None
+
+
+def _digest(request: MergeRequest) -> str:
+    """What a request asks for; the same for the same request, also when the source is gone."""
+    decided = [
+        [*key, choice.take.value, dict(choice.row or {})]
+        for key, choice in sorted(request.resolutions.items())
+    ]
+    content = ["merge", request.source, request.strategy, decided]
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Work:
+    """A merge as planned against one state of the target."""
+
+    outcome: Outcome
+    base_commit_id: str | None = None
+    commits: tuple[CommitRow, ...] = ()
+    """Those of the source that the target does not reach, the highest first."""
+    joined: JoinedTables = field(default_factory=JoinedTables)
+
+
+class _MergeRun:
+    """One merge: the captured source, and how it is prepared against a target."""
+
+    def __init__(self, graph: GraphCoordinator, request: MergeRequest) -> None:
+        if request.source == request.into:
+            raise InvalidArgument(
+                f"the branch {request.source!r} cannot be merged into itself", argument="source"
+            )
+        self.request = request
+        self._graph = graph
+        self._strategy = parse_strategy(request.strategy)
+        self.source: ManifestLine = graph.lines.read(graph.branch_id(request.source))
+        self.decisions = Decisions()
+        self.write_request = WriteRequest(
+            kind=SidecarKind.BRANCH_MERGE,
+            branch=graph.lines.live_branch_ids()[graph.branch_id(request.into)],
+            actor_id=request.actor_id,
+            if_commit=request.if_commit,
+            parent_rule=ParentRule.EXACT,
+            idempotency_key=checked_key(request.idempotency_key),
+            request_digest=_digest(request),
+        )
+
+    def prepare(self, txn: WriteTxn) -> PreparedWrite:
+        """The merge on the captured state of the target, staged."""
+        work = self.work(txn)
+        if work.outcome is Outcome.ALREADY_UP_TO_DATE:
+            return PreparedWrite()
+        refuse_conflicts(
+            work.joined.conflicts,
+            work.joined.conflict_count,
+            f"{self.request.source!r} cannot be merged into {self.request.into!r}",
+        )
+        maybe_fail("branch_merge.post_classify")
+        decided = self.decisions.decided
+        facts: dict[str, Any] = {
+            "source": self.request.source,
+            "source_commit": self.source.head.commit_id,
+            "base_commit": work.base_commit_id,
+            "outcome": work.outcome.value,
+            "strategy": self._strategy.value,
+        }
+        if decided:
+            facts |= {"decided": decided[:_RECORDED_DECISIONS], "decided_count": len(decided)}
+        return PreparedWrite(
+            staged=work.joined.stage(txn),
+            is_strict=True,
+            merged=self._history(work.commits),
+            stats={"merge": facts},
+        )
+
+    def work(self, txn: WriteTxn) -> _Work:
+        """What the merge does to this state of the target."""
+        self.decisions = Decisions(strategy=self._strategy, resolutions=self.request.resolutions)
+        divergence = self._divergence(txn.line)
+        if not divergence.only_theirs:
+            self.decisions.require_all_used()
+            return _Work(outcome=Outcome.ALREADY_UP_TO_DATE)
+        self._require_one_schema(txn.line)
+        if divergence.base is None:
+            raise SnapshotReclaimed(
+                f"no commit that {self.request.source!r} and {self.request.into!r} have in common"
+                " can be read any more, so they cannot be merged; export one and load it"
+            )
+        base = self._snapshot(divergence.base, txn.line)
+        is_forward = divergence.base.commit_id == txn.line.head.commit_id
+        theirs = snapshot_at(self._graph, self.source, self.source.head_commit)
+        return _Work(
+            outcome=Outcome.FAST_FORWARD if is_forward else Outcome.MERGED,
+            base_commit_id=divergence.base.commit_id,
+            commits=divergence.only_theirs,
+            joined=join_tables(
+                txn, base, theirs, self.decisions, is_cautious=divergence.is_cautious
+            ),
+        )
+
+    def _divergence(self, target: ManifestLine) -> Divergence:
+        live = self._graph.lines.live_branch_ids()
+        return find_divergence(
+            KnownCommits([target, self.source]),
+            target.head_commit,
+            self.source.head_commit,
+            lambda row: row.copied_from is None or row.copied_from in live,
+        )
+
+    def _require_one_schema(self, target: ManifestLine) -> None:
+        ours, theirs = target.schema.schema_hash, self.source.schema.schema_hash
+        if ours != theirs:
+            raise SchemaDiverged(
+                f"{self.request.source!r} has another schema than {self.request.into!r}; branches"
+                " with different schemas cannot be merged",
+                source_commit=self.source.head.commit_id,
+                target_commit=target.head.commit_id,
+            )
+
+    def _snapshot(self, commit: CommitRow, target: ManifestLine) -> Snapshot:
+        """The state of a commit that the target, the source or a third branch holds."""
+        if commit.copied_from is not None:
+            line = self._graph.lines.read(commit.copied_from)
+        else:
+            own = target.commit(commit.commit_id)
+            line = target if own is not None and own.copied_from is None else self.source
+        return snapshot_at(self._graph, line, commit)
+
+    def _history(self, commits: tuple[CommitRow, ...]) -> MergedHistory:
+        """The commits that the target gets to know; of very many the oldest are left out.
+
+        They travel in the sidecar, which has a bound.
+        """
+        copied: list[CopiedCommit] = []
+        size_bytes = 0
+        for row in commits[:MOST_COPIED_COMMITS]:
+            commit = copy_commit(row, self.source.branch_id)
+            size_bytes += len(msgspec.json.encode(commit))
+            if size_bytes > MAX_SIDECAR_BYTES // 2:
+                break
+            copied.append(commit)
+        return MergedHistory(parent=self.source.head_commit, commits=tuple(copied))

@@ -1,0 +1,140 @@
+"""The commit from which two heads went apart, and what one of them has that the other has not.
+
+Commits are looked at from the highest down, so descendants come before their ancestors and what is
+known of a commit is final when its turn comes. Only commits above the base are read.
+"""
+
+from __future__ import annotations
+
+import heapq
+from dataclasses import dataclass, field
+from enum import IntFlag
+from typing import TYPE_CHECKING, Final
+
+from omnigraph.errors import SnapshotReclaimed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from omnigraph.graph.manifest.manifest_line import ManifestLine
+    from omnigraph.graph.manifest.rows import CommitRow
+
+_READ_AHEAD: Final = 256
+
+
+class KnownCommits:
+    """The commits that some lines know, read a few at a time."""
+
+    def __init__(self, lines: Sequence[ManifestLine]) -> None:
+        self._lines = lines
+        self._rows: dict[str, CommitRow] = {line.head.commit_id: line.head_commit for line in lines}
+
+    def find(self, commit_id: str) -> CommitRow | None:
+        """The commit, or `None` if it is older than what a merge has copied."""
+        if commit_id in self._rows:
+            return self._rows[commit_id]
+        for line in self._lines:
+            row = line.commit(commit_id)
+            if row is None:
+                continue
+            if row.copied_from is None:
+                around = line.commits_between(row.seq - _READ_AHEAD, row.seq)
+            else:
+                around = line.copied_commits()
+            for each in around:
+                self._rows.setdefault(each.commit_id, each)
+            return row
+        return None
+
+    def parents(self, row: CommitRow) -> Iterator[CommitRow]:
+        """The parents that are known."""
+        for commit_id in (row.parent, row.merged_parent):
+            parent = None if commit_id is None else self.find(commit_id)
+            if parent is not None:
+                yield parent
+
+
+class _Seen(IntFlag):
+    OURS = 1
+    THEIRS = 2
+    BOTH = 3
+    BELOW_BASE = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Divergence:
+    """How two heads stand to each other."""
+
+    base: CommitRow | None
+    """The common ancestor to compare with; `None` if nothing of one can be read any more."""
+    only_theirs: tuple[CommitRow, ...]
+    """What our head does not reach, the highest first."""
+    is_cautious: bool = False
+    """A better base cannot be read any more: what both sides touched since may not be compared."""
+
+
+def find_divergence(
+    commits: KnownCommits,
+    ours: CommitRow,
+    theirs: CommitRow,
+    is_readable: Callable[[CommitRow], bool],
+) -> Divergence:
+    """The base of two heads, and the commits of the second that the first does not reach.
+
+    Of several bases (criss-cross) the one that was written last is taken. A common ancestor whose
+    data is gone with its branch cannot be compared with: the next ones below it are looked for, and
+    the merge has to be cautious.
+    """
+    walk = _Walk(commits)
+    walk.mark(ours, _Seen.OURS)
+    walk.mark(theirs, _Seen.THEIRS)
+    bases: list[CommitRow] = []
+    only_theirs: list[CommitRow] = []
+    is_cautious = False
+    while walk.has_work:
+        row, seen = walk.take()
+        if seen == _Seen.THEIRS:
+            only_theirs.append(row)
+        if seen == _Seen.BOTH:
+            if is_readable(row):
+                bases.append(row)
+                seen |= _Seen.BELOW_BASE
+            else:
+                is_cautious = True
+        for parent in commits.parents(row):
+            walk.mark(parent, seen)
+    base = max(bases, key=lambda row: (row.authored_at, row.commit_id), default=None)
+    return Divergence(base=base, only_theirs=tuple(only_theirs), is_cautious=is_cautious)
+
+
+@dataclass(slots=True)
+class _Walk:
+    commits: KnownCommits
+    _waiting: list[tuple[int, str]] = field(default_factory=list)
+    _seen: dict[str, _Seen] = field(default_factory=dict)
+    _open: int = 0
+    """How many of the waiting are not below a base."""
+
+    @property
+    def has_work(self) -> bool:
+        return self._open > 0
+
+    def mark(self, row: CommitRow, seen: _Seen) -> None:
+        before = self._seen.get(row.commit_id)
+        now = seen if before is None else before | seen
+        if before is None:
+            heapq.heappush(self._waiting, (-row.height, row.commit_id))
+        self._seen[row.commit_id] = now
+        was_open = before is not None and not before & _Seen.BELOW_BASE
+        is_open = not now & _Seen.BELOW_BASE
+        self._open += is_open - was_open
+
+    def take(self) -> tuple[CommitRow, _Seen]:
+        _, commit_id = heapq.heappop(self._waiting)
+        seen = self._seen[commit_id]
+        if not seen & _Seen.BELOW_BASE:
+            self._open -= 1
+        row = self.commits.find(commit_id)
+        if row is None:  # It was found when it was marked.
+            raise SnapshotReclaimed(f"the history of commit {commit_id} is gone")
+        return row, seen

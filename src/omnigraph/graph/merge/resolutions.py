@@ -1,0 +1,128 @@
+"""How contested entities are decided: by a strategy for all, or one by one."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from omnigraph.errors import InvalidArgument
+
+if TYPE_CHECKING:
+    from omnigraph.errors import JsonValue
+
+
+class Strategy(StrEnum):
+    """What becomes of entities that both sides changed."""
+
+    FAIL = "fail"
+    OURS = "ours"
+    THEIRS = "theirs"
+
+
+class Take(StrEnum):
+    """Which form a contested entity gets."""
+
+    OURS = "ours"
+    THEIRS = "theirs"
+    BASE = "base"
+    DELETE = "delete"
+    ROW = "row"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resolution:
+    """The decision for one entity."""
+
+    type: str
+    id: str
+    take: Take
+    row: Mapping[str, JsonValue] | None = None
+    """The whole entity in the form of the load format's `data`, with `from` and `to` of an edge."""
+
+
+_FORMS: Final = (
+    '{"type": "Person", "id": "ada", "take": "ours"|"theirs"|"base"|"delete"}, or with "row": {…}'
+    ' in place of "take"'
+)
+
+
+def parse_strategy(text: str) -> Strategy:
+    """The strategy that a word means.
+
+    Raises:
+        InvalidArgument: it is none.
+    """
+    if text not in set(Strategy):
+        raise InvalidArgument(
+            f"strategy is one of {', '.join(Strategy)}, not {text!r}", argument="strategy"
+        )
+    return Strategy(text)
+
+
+def parse_resolutions(
+    given: Iterable[Mapping[str, Any]] | bytes | None,
+) -> dict[tuple[str, str], Resolution]:
+    """Decisions by type and id: a list of mappings, or lines of JSON.
+
+    Raises:
+        InvalidArgument: one is malformed, or an entity is decided twice.
+    """
+    if given is None:
+        return {}
+    records = _lines(given) if isinstance(given, bytes) else enumerate(given, 1)
+    decided: dict[tuple[str, str], Resolution] = {}
+    for number, record in records:
+        resolution = _resolution(number, record)
+        key = resolution.type, resolution.id
+        if key in decided:
+            raise _wrong(number, f"{key[0]} {key[1]!r} is decided twice")
+        decided[key] = resolution
+    return decided
+
+
+def _lines(data: bytes) -> Iterable[tuple[int, Any]]:
+    for number, line in enumerate(data.split(b"\n"), 1):
+        if line.strip():
+            try:
+                yield number, msgspec.json.decode(line)
+            except (msgspec.DecodeError, UnicodeDecodeError) as error:
+                raise _wrong(number, f"it is no JSON ({error})") from error
+
+
+def _resolution(number: int, record: Any) -> Resolution:  # noqa: ANN401 - as JSON gives it
+    if not isinstance(record, Mapping):
+        raise _wrong(number, "it is no object")
+    unknown = sorted(set(map(str, record)) - {"type", "id", "take", "row"})
+    if unknown:
+        raise _wrong(number, f"it has a member {unknown[0]!r}")
+    if not all(isinstance(record.get(name), str) for name in ("type", "id")):
+        raise _wrong(number, "type and id are texts")
+    take, row = record.get("take"), record.get("row")
+    if (take is None) == (row is None):
+        raise _wrong(number, "it has either take or row")
+    if row is not None:
+        if not isinstance(row, Mapping) or not all(isinstance(name, str) for name in row):
+            raise _wrong(number, "row is no object")
+        _require_json(number, row)
+        return Resolution(type=record["type"], id=record["id"], take=Take.ROW, row=row)
+    if take not in [choice.value for choice in Take if choice is not Take.ROW]:
+        raise _wrong(number, f"take is {take!r}")
+    return Resolution(type=record["type"], id=record["id"], take=Take(take))
+
+
+def _require_json(number: int, row: Mapping[str, Any]) -> None:  # Any: what is judged here
+    try:
+        json.dumps(dict(row), sort_keys=True)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise _wrong(number, f"row is no JSON ({error})") from error
+
+
+def _wrong(number: int, why: str) -> InvalidArgument:
+    return InvalidArgument(
+        f"resolution {number}: {why}; one is {_FORMS}", argument="resolutions", line=number
+    )

@@ -1,0 +1,59 @@
+"""A baseline: every entity of one commit, and the cursor from which the change feed goes on.
+
+A stream without its last record is incomplete and has no cursor.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from omnigraph.graph.changes.feed import ChangeFeed
+from omnigraph.graph.history.snapshot import open_snapshot
+from omnigraph.graph.manifest.table_refs import key_of
+from omnigraph.graph.ndjson.export import export_lines, select_types
+from omnigraph.graph.validation.violation import kind_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from omnigraph.graph.changes.entity_change import ChangeFilter
+    from omnigraph.graph.lifecycle.coordinator import GraphCoordinator
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Baseline:
+    """The commit that a baseline shows, and where its change feed goes on."""
+
+    snapshot_commit_id: str
+    resume_cursor: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON form."""
+        return {name: getattr(self, name) for name in self.__slots__}
+
+
+class BaselineStream:
+    """The bytes of a baseline; the last line is the record of it."""
+
+    def __init__(self, graph: GraphCoordinator, branch: str, wanted: ChangeFilter) -> None:
+        snapshot = open_snapshot(graph, None, branch)
+        feed = ChangeFeed(graph, branch, wanted)
+        self.baseline = Baseline(
+            snapshot_commit_id=snapshot.graph_commit_id,
+            resume_cursor=feed.cursor_at(snapshot.graph_commit_id),
+        )
+        self._store = graph.tables
+        self._snapshot = snapshot
+        self._types = [
+            key_of(item)
+            for item in select_types(snapshot, None)
+            if wanted.wants(item, kind_of(item))
+        ]
+
+    def __iter__(self) -> Iterator[bytes]:
+        if self._types:
+            yield from export_lines(self._store, self._snapshot, self._types)
+        yield msgspec.json.encode({"baseline": self.baseline.to_dict()}) + b"\n"
