@@ -8,7 +8,7 @@ import typer
 
 from omnigraph.cli import exit_codes
 from omnigraph.cli.commands.load_lane import announce_engine, find_lane, send
-from omnigraph.cli.options import JsonOption, UriArgument
+from omnigraph.cli.options import JsonOption, UriArgument, require_commit
 from omnigraph.cli.reject_options import (
     MaxRejectRatioOption,
     MaxRejectsOption,
@@ -38,7 +38,7 @@ from omnigraph.cli.spark_options import (
     SharedOption,
     with_spark,
 )
-from omnigraph.errors import InvalidArgument, OmnigraphError, UsageError
+from omnigraph.errors import InvalidArgument, OmnigraphError
 from omnigraph.graph.jobs.report import LoadMode
 from omnigraph.settings import Engine
 
@@ -240,8 +240,7 @@ class LoadOptions:
 
     def __post_init__(self) -> None:
         require_place(self.load.get("on_error"), self.load.get("rejects"))
-        if self.load.get("if_commit") == "":
-            raise UsageError("--if-commit is empty; give the id of a commit, or leave it out")
+        require_commit(self.load.get("if_commit"))
 
     def source(self) -> str | BinaryIO:
         """What is loaded.
