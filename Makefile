@@ -1,7 +1,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help install check test test-ci test-all format lock grammar bench clean
+.PHONY: help install check test test-ci test-all format lock grammar openapi bench clean
 
 LIB := . scripts/lib.sh
 
@@ -35,8 +35,11 @@ lock: ## Resolve requirements.lock anew, keeping what still fits (UPGRADE=1: the
 grammar: install ## Build the parser tables beside the grammars
 	@.venv/bin/python -m omnigraph.lang.grammar_tables
 
+openapi: install ## Write the OpenAPI document of the server anew
+	@.venv/bin/python -m omnigraph.server.openapi > docs/openapi.json
+
 bench: install ## Run every benchmark
-	@for file in benchmarks/{compile_queries,commits,writes,queries}.py; do \
+	@for file in benchmarks/{compile_queries,commits,writes,merges,queries,steady,beside,serve}.py; do \
 		if [ -e "$$file" ]; then .venv/bin/python "$$file"; else echo "no benchmarks yet" >&2; fi; \
 	done
 

@@ -33,6 +33,8 @@ class Part:
     paths: tuple[str, ...]
     workers: int = 3
     """How many run at once: most of a crash test is waiting for a child or a lease."""
+    named: str = ""
+    """What the names of its tests hold, where several parts share a file."""
 
 
 PARTS = {
@@ -74,23 +76,28 @@ PARTS = {
             "tests/property/test_feeds.py",
             "tests/property/test_graph_histories.py",
             "tests/property/test_mutation_histories.py",
+            "tests/property/test_schema_histories.py",
         ),
     ),
     "merges": Part(
-        "merges of random branches against a model; merges that die at every point",
+        "merges of random branches against a model; merges and reverts that die at every point",
         (
             "tests/crash/test_merge_crashes.py",
+            "tests/crash/test_revert_crashes.py",
             "tests/property/test_merges.py",
         ),
     ),
     "crash": Part(
-        "writers killed and stopped at every point", ("tests/crash/test_write_crashes.py",), 4
+        "writers killed and stopped at every point",
+        ("tests/crash/test_fold_crashes.py", "tests/crash/test_write_crashes.py"),
+        4,
     ),
     "recovery": Part(
         "a second crash at every point of a recovery",
         (
             "tests/crash/test_recovery_crashes.py",
             "tests/crash/test_index_crashes.py",
+            "tests/crash/test_schema_crashes.py",
         ),
         4,
     ),
@@ -106,16 +113,26 @@ PARTS = {
     "interleavings": Part(
         "two writers stepped through every pair of points", ("tests/crash/test_interleavings.py",)
     ),
-    "pairs": Part(
-        "every pair of writes, one overtaken: one order explains both",
-        ("tests/race/test_serialisable.py",),
-    ),
+    **{
+        f"pairs-{place}": Part(
+            f"every pair of writes, one overtaken: one order explains both; {about}",
+            ("tests/race/test_serialisable.py",),
+            named=f"{place}]",
+        )
+        for place, about in (
+            ("main", "on `main`"),
+            ("branch", "on a branch"),
+            ("first", "at the first write of a branch"),
+        )
+    },
     "races": Part(
         "many processes on the same keys; torture",
         (
+            "tests/race/test_merges.py",
             "tests/race/test_mutators.py",
             "tests/race/test_torture.py",
             "tests/race/test_writers.py",
+            "tests/unit/graph/maintenance/test_optimize.py",
         ),
         2,
     ),
@@ -156,6 +173,7 @@ def run(name: str) -> tuple[int, str]:
         str(part.workers),
         "--dist",
         "loadgroup",
+        *(("-k", part.named) if part.named else ()),
         *part.paths,
     ]
     commit = _commit()

@@ -5,12 +5,15 @@ Modules that tests share are imported as `tests.…`.
 
 from __future__ import annotations
 
+import logging
 import signal
 import sys
 from pathlib import Path
 
 import pytest
 from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
+
+from omnigraph.server.logs import EventFormatter, JsonFormatter
 
 _ROOT = str(Path(__file__).parents[1])
 if _ROOT not in sys.path:
@@ -48,6 +51,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if not _FOLDERS.isdisjoint(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.disk)
+
+
+def pytest_runtest_teardown() -> None:
+    """Take back the log of a command that served: it writes where the output of its test went."""
+    for handler in list(logging.root.handlers):
+        if isinstance(handler.formatter, EventFormatter | JsonFormatter):
+            logging.root.removeHandler(handler)
+            logging.root.setLevel(logging.WARNING)
 
 
 @pytest.hookimpl(optionalhook=True)

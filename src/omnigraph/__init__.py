@@ -9,17 +9,22 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from omnigraph import errors
     from omnigraph.api import Graph
+    from omnigraph.api.node_key import key
+    from omnigraph.client import connect, connect_async
     from omnigraph.embedding import Embedder
     from omnigraph.errors import OmnigraphError
+    from omnigraph.graph.access import AccessPolicy
     from omnigraph.graph.blobs.blob_reader import BlobReader
     from omnigraph.graph.query.plan import Plan
     from omnigraph.graph.results.mutation_result import MutationResult
     from omnigraph.graph.results.query_result import QueryResult
     from omnigraph.lang import Catalog, LintReport, compile_schema, lint
+    from omnigraph.policy import load_policy
 
     __version__: str
 
 __all__ = [
+    "AccessPolicy",
     "BlobReader",
     "Catalog",
     "Embedder",
@@ -31,11 +36,16 @@ __all__ = [
     "QueryResult",
     "__version__",
     "compile_schema",
+    "connect",
+    "connect_async",
     "errors",
+    "key",
     "lint",
+    "load_policy",
 ]
 
 _HOMES = {
+    "AccessPolicy": "omnigraph.graph.access",
     "BlobReader": "omnigraph.graph.blobs.blob_reader",
     "Catalog": "omnigraph.lang",
     "Embedder": "omnigraph.embedding",
@@ -46,7 +56,11 @@ _HOMES = {
     "Plan": "omnigraph.graph.query.plan",
     "QueryResult": "omnigraph.graph.results.query_result",
     "compile_schema": "omnigraph.lang",
+    "connect": "omnigraph.client",
+    "connect_async": "omnigraph.client",
+    "key": "omnigraph.api.node_key",
     "lint": "omnigraph.lang",
+    "load_policy": "omnigraph.policy",
 }
 
 

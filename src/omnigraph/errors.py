@@ -18,14 +18,14 @@ exit code, each in one table of its own. Raise a leaf. The classes one level up 
     |   +-- ExternalBlobDenied, BlobRangeError, ResourceLimit
     |   +-- SourceError, InputChanged, SettingInvalid, UsageError, NotServed
     +-- NotFoundError             it is not there, or not any more
-    |   +-- GraphNotFound, BranchNotFound, CommitNotFound, StoredQueryNotFound, BlobNotFound
-    |   +-- SnapshotReclaimed, ChangeFeedGap
+    |   +-- GraphNotFound, BranchNotFound, CommitNotFound, TagNotFound
+    |   +-- StoredQueryNotFound, BlobNotFound, SnapshotReclaimed, ChangeFeedGap
     +-- ConflictError             somebody or something else is in the way
     |   +-- ReadSetChanged, ExpectedVersionMismatch, PreconditionFailed, BlobPreconditionFailed
     |   +-- MergeConflicts, KeyConflict, IdempotencyKeyReused
-    |   +-- BranchExists, BranchHasDescendants, SchemaDiverged, SchemaApplyBlocked
-    |   +-- CommitHasNoParent, ChangeSchemaBoundary, ClusterManaged
-    |   +-- GraphExists, RootNotEmpty, InitInProgress
+    |   +-- BranchExists, BranchHasDescendants, BranchHasTags, TagExists
+    |   +-- SchemaDiverged, SchemaApplyBlocked, CommitHasNoParent, ChangeSchemaBoundary
+    |   +-- ClusterManaged, GraphExists, RootNotEmpty, InitInProgress
     +-- AccessError               not allowed
     |   +-- Unauthenticated, PolicyError, ReadOnlyGraph, StorageDenied
     |   +-- PolicyInvalid, PolicyEvaluationError, PolicyUntranslatable
@@ -145,7 +145,7 @@ class UnsupportedMediaType(InputError):
 
 
 class InvalidBranchName(InputError):
-    """The name breaks the rule for branch names, or `main` was to be deleted."""
+    """The name breaks the rule for names of branches and tags, or `main` was to be deleted."""
 
     code = "invalid_branch_name"
 
@@ -199,7 +199,7 @@ class EmbeddingModelMismatch(InputError):
 
 
 class NumericOverflow(InputError):
-    """A float sum leaves the range."""
+    """A sum or a computed value leaves the range."""
 
     code = "numeric_overflow"
 
@@ -273,6 +273,12 @@ class CommitNotFound(NotFoundError):
     """No such commit."""
 
     code = "commit_not_found"
+
+
+class TagNotFound(NotFoundError):
+    """No such tag."""
+
+    code = "tag_not_found"
 
 
 class StoredQueryNotFound(NotFoundError):
@@ -360,6 +366,18 @@ class BranchHasDescendants(ConflictError):
     """The branch to delete has branches that grew from it."""
 
     code = "branch_has_descendants"
+
+
+class BranchHasTags(ConflictError):
+    """Tags name commits whose data the branch to delete holds; details `tags`."""
+
+    code = "branch_has_tags"
+
+
+class TagExists(ConflictError):
+    """The tag exists, or a branch was to get its name."""
+
+    code = "tag_exists"
 
 
 class SchemaDiverged(ConflictError):

@@ -45,6 +45,8 @@ Incarnation = NewType("Incarnation", int)
 TableKey = NewType("TableKey", str)
 """`node:<type>` or `edge:<type>`, as people and limits name a table."""
 
+RESERVED_ACTOR = "omnigraph:"
+"""What the names of actors of the system begin with; nobody else's may."""
 MAIN_BRANCH_ID = BranchId("main")
 MAIN_BRANCH = BranchName("main")
 

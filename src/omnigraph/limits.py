@@ -24,7 +24,10 @@ MAX_REQUEST_LOAD_BYTES: Final = 32 * _MIB
 # where nobody reads on.
 MAX_SOURCE_BYTES: Final = 1_048_576
 MAX_NESTING: Final = 64
+MAX_VALUE_DEPTH: Final = 64
+MAX_LIST_PARAMETER: Final = 100_000
 MAX_HOPS: Final = 64
+MAX_COLLECTED: Final = 10_000
 MAX_SCHEMA_PROPERTIES: Final = 100_000
 MAX_DIAGNOSTICS: Final = 100
 
@@ -55,6 +58,10 @@ MAX_PUBLISH_ROUNDS: Final = 5
 MAX_ROWS_RESTAGED_UNDER_LEASE: Final = 10_000
 MAX_MOVES_WITHOUT_LEASE: Final = 3
 MAX_SIDECAR_BYTES: Final = 8 * _MIB
+
+# One merge or revert. It holds what it changes until that is staged; more is brought by a load.
+MAX_MERGE_ROWS: Final = 1_000_000
+MAX_MERGE_ARROW_BYTES: Final = 2048 * _MIB
 
 # Reading history.
 MAX_CHANGES_PER_PAGE: Final = 8_192

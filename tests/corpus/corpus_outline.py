@@ -17,6 +17,7 @@ _OPS = {
     ir.FilterOp.LIST_CONTAINS: "has member",
     ir.FilterOp.STR_CONTAINS: "has text",
     ir.FilterOp.STARTS_WITH: "starts with",
+    ir.FilterOp.IN: "is one of",
 }
 _ARROWS = {
     ir.ExpandDirection.OUT: ("-", "->"),
@@ -34,6 +35,11 @@ def outline(query: ir.QueryIR | ir.MutationIR) -> str:
                 lines.append(f"order {', '.join(_ordering(item) for item in query.order)}")
             if query.limit is not None:
                 lines.append(f"limit {query.limit}")
+            for word, param in (("limit", query.limit_param), ("offset", query.offset_param)):
+                if param is not None:
+                    lines.append(f"{word} ${param.name}")
+            if query.offset is not None:
+                lines.append(f"offset {query.offset}")
             return "\n".join(lines)
         case ir.MutationIR():
             return "\n".join(_mutation(op) for op in query.ops)
@@ -45,7 +51,7 @@ def expands(ops: Iterable[ir.Op]) -> Iterator[ir.Expand]:
         match op:
             case ir.Expand():
                 yield op
-            case ir.AntiJoin():
+            case ir.AntiJoin() | ir.SemiJoin() | ir.Optional():
                 yield from expands(op.inner)
             case ir.NodeScan() | ir.Where():
                 pass
@@ -58,7 +64,14 @@ def _ops(ops: Iterable[ir.Op], indent: str = "") -> Iterator[str]:
                 yield f"{indent}scan {op.var}: {op.type}{_filters(op.filters)}"
             case ir.Expand():
                 before, after = _ARROWS[op.direction]
-                hops = "" if op.max_hops == 1 else f"{{{op.min_hops},{op.max_hops}}}"
+                low, high = (
+                    count if param is None else f"${param.name}"
+                    for count, param in (
+                        (op.min_hops, op.min_param),
+                        (op.max_hops, op.max_param),
+                    )
+                )
+                hops = "" if high == 1 else f"{{{low},{high}}}"
                 edge_var = "" if op.edge_var is None else f" as {op.edge_var}"
                 yield (
                     f"{indent}expand {op.src_var} {before}{op.edge}{hops}{after} "
@@ -66,20 +79,31 @@ def _ops(ops: Iterable[ir.Op], indent: str = "") -> Iterator[str]:
                 )
             case ir.Where():
                 yield f"{indent}where {_filter(op.filter)}"
-            case ir.AntiJoin():
-                yield f"{indent}not ({', '.join(op.outer_vars)})"
+            case ir.AntiJoin() | ir.SemiJoin() | ir.Optional():
+                word = {ir.AntiJoin: "not", ir.SemiJoin: "exists", ir.Optional: "optional"}
+                yield f"{indent}{word[type(op)]} ({', '.join(op.outer_vars)})"
                 yield from _ops(op.inner, indent + "  ")
             case _:
                 assert_never(op)
 
 
-def _filters(filters: Iterable[ir.Filter]) -> str:
+def _filters(filters: Iterable[ir.Condition]) -> str:
     shown = [_filter(item) for item in filters]
     return f" [{', '.join(shown)}]" if shown else ""
 
 
-def _filter(item: ir.Filter) -> str:
-    return f"{_expr(item.left)} {_OPS[item.op]} {_expr(item.right)}"
+def _filter(item: ir.Condition) -> str:
+    match item:
+        case ir.Filter():
+            return f"{_expr(item.left)} {_OPS[item.op]} {_expr(item.right)}"
+        case ir.NullTest():
+            return f"{_expr(item.expr)} is null"
+        case ir.Negated():
+            return f"not({_filter(item.part)})"
+        case ir.AllOf():
+            return f"all({', '.join(_filter(part) for part in item.parts)})"
+        case ir.AnyOf():
+            return f"any({', '.join(_filter(part) for part in item.parts)})"
 
 
 def _returned(query: ir.QueryIR) -> Iterator[str]:
@@ -94,7 +118,7 @@ def _ordering(item: ir.Ordering) -> str:
 def _expr(expr: ir.Expr) -> str:
     match expr:
         case ir.Prop():
-            return f"{expr.var}.{expr.property}"
+            return f"{expr.var}.{expr.property}" if expr.var else expr.property
         case ir.NodeId():
             return f"id({expr.var})"
         case ir.Param():
@@ -103,19 +127,31 @@ def _expr(expr: ir.Expr) -> str:
             return _literal(expr)
         case ir.Alias():
             return expr.name
-        case ir.Fuzzy():
-            return (
-                f"fuzzy({expr.var}.{expr.property}, {_expr(expr.query)}, {_expr(expr.max_edits)})"
-            )
-        case ir.Nearest() | ir.Bm25() | ir.Search() | ir.MatchText():
+        case ir.Fuzzy() | ir.Nearest() | ir.Bm25() | ir.Search() | ir.MatchText():
             name = "match_text" if isinstance(expr, ir.MatchText) else type(expr).__name__.lower()
-            return f"{name}({expr.var}.{expr.property}, {_expr(expr.query)})"
-        case ir.Rrf():
-            return f"rrf({_expr(expr.first)}, {_expr(expr.second)}, {_expr(expr.k)})"
+            edits = f", {_expr(expr.max_edits)}" if isinstance(expr, ir.Fuzzy) else ""
+            return f"{name}({expr.var}.{expr.property}, {_expr(expr.query)}{edits})"
+        case ir.Rrf(first, second, k):
+            return f"rrf({', '.join(map(_expr, (first, second, k)))})"
+        case ir.Computed() | ir.If() | ir.TypeOf() | ir.CountOf():
+            return _value(expr)
         case ir.Agg():
             return f"{expr.func.value}({_expr(expr.arg)})"
         case _:
             assert_never(expr)
+
+
+def _value(expr: ir.Value) -> str:
+    match expr:
+        case ir.Computed():
+            return f"{expr.func.value}({', '.join(_expr(arg) for arg in expr.args)}): {expr.type}"
+        case ir.If():
+            parts = _filter(expr.condition), _expr(expr.then), _expr(expr.otherwise)
+            return f"if({', '.join(parts)}): {expr.type}"
+        case ir.TypeOf():
+            return f"type({expr.var}: {expr.name})"
+        case ir.CountOf():
+            return f"count({'; '.join(line.strip() for line in _ops(expr.inner))})"
 
 
 def _literal(item: ir.Lit) -> str:
@@ -129,18 +165,17 @@ def _literal(item: ir.Lit) -> str:
 def _mutation(op: ir.MutationOp) -> str:
     match op:
         case ir.Insert():
-            return f"insert {op.kind.value} {op.type} {_assignments(op.assignments)}"
+            absent = " if absent" if op.if_absent else ""
+            return f"insert {op.kind.value} {op.type}{absent} {_assignments(op.assignments)}"
         case ir.Update():
-            return f"update {op.type} {_assignments(op.assignments)} where {_pred(op.pred)}"
+            kind = "edge " if op.kind is ir.EntityKind.EDGE else ""
+            assigned = _assignments(op.assignments)
+            return f"update {kind}{op.type} {assigned} where {_filter(op.where)}"
         case ir.Delete():
-            return f"delete {op.kind.value} {op.type} where {_pred(op.pred)}"
+            return f"delete {op.kind.value} {op.type} where {_filter(op.where)}"
         case _:
             assert_never(op)
 
 
 def _assignments(items: Iterable[ir.Assign]) -> str:
     return "{ " + ", ".join(f"{item.property}: {_expr(item.value)}" for item in items) + " }"
-
-
-def _pred(item: ir.Pred) -> str:
-    return f"{item.property} {_OPS[item.op]} {_expr(item.value)}"

@@ -81,7 +81,7 @@ def read_only_content(root: Path, branch: str) -> Content:
 
 def history(graph: Graph, branch: str) -> list[Commit]:
     """The commits of a branch, newest first; they must be one chain without gaps."""
-    commits = list(graph.commits.list(branch=branch, limit=10_000))
+    commits = list(graph.commits.list(branch=branch, limit=10_000, all=True))
     numbers = [each.graph_manifest_version for each in commits]
     assert numbers == list(range(len(commits) - 1, -1, -1)), f"gaps in {numbers}"
     parents = [each.parent_commit_id for each in commits]

@@ -35,6 +35,30 @@ edge Knows: Person -> Person {
 }
 """
 
+EVOLVED = """
+node Person {
+  name: String @key
+  years: I32? @rename_from("age")
+  vec: Vector(2)? @embed("name")
+  level: I64 @default(7)
+  bio: String? @index
+  @range(years, 0..)
+}
+node Memo @rename_from("Note") {
+  title: String @key
+  scan: Blob?
+  tags: [String]?
+}
+node Place {
+  name: String @key
+}
+edge Knows: Person -> Person {
+  since: I32?
+}
+edge In: Person -> Place
+"""
+"""The schema after a change that fills, adds, drops and renames columns, and makes tables."""
+
 
 def _columns(**types: pa.DataType) -> pa.Schema:
     return pa.schema(types)

@@ -53,21 +53,33 @@ def _template(folder: Path) -> Path:
     return root
 
 
-def arrange(shared: Path, root: Path, place: Place) -> Arranged:
-    """A graph of its own for one test; the one that is copied lies below `shared`."""
+def arrange(
+    shared: Path, root: Path, place: Place, *, last: Script | None = None, actor: str = "seed"
+) -> Arranged:
+    """A graph of its own for one test; the one that is copied lies below `shared`.
+
+    Args:
+        shared: where the graph lies that is copied.
+        root: where the copy goes.
+        place: which branch is written to.
+        last: a write at the head of that branch, which one without tables inherits.
+        actor: who makes it.
+    """
     shutil.copytree(_template(shared), root)
-    content = play_all(*SEED)
-    commits = 1 + len(SEED)
-    if place == "main":
-        return Arranged(root=root, branch="main", content=content, commits=commits)
-    # Lance writes absolute paths into branches, so they are made after the copy.
+    made = list(SEED)
+    branch = "main" if place == "main" else BRANCH
     with open_graph(root) as graph:
-        graph.branches.create(BRANCH)
+        # Lance writes absolute paths into branches, so they are made after the copy.
         if place == "named":
+            graph.branches.create(BRANCH)
             commit(graph, OWN, BRANCH)
-            content = play_all(OWN, on=content)
-            commits += 1
-    return Arranged(root=root, branch=BRANCH, content=content, commits=commits)
+            made.append(OWN)
+        if last is not None:
+            commit(graph.as_actor(actor), last, BRANCH if place == "named" else "main")
+            made.append(last)
+        if place == "first":
+            graph.branches.create(BRANCH)
+    return Arranged(root=root, branch=branch, content=play_all(*made), commits=1 + len(made))
 
 
 def leave_stale_fork(arranged: Arranged) -> None:

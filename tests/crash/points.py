@@ -6,7 +6,7 @@ The names are spelled out: a test reads this file to see that every registered p
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
 from typing import TYPE_CHECKING, TypeVar
 
@@ -93,6 +93,18 @@ LOAD_POINTS = (
 )
 """What is a load's own on its way; an overwrite registers the text indexes by a second link."""
 
+_REVERT = ("revert",)
+
+REVERT_POINTS = (
+    *(
+        replace(point, scripts=_REVERT)
+        for point in WRITE_POINTS
+        if point.name != "mutation.between_links"
+    ),
+    Point(name="mutation.between_links", scripts=_REVERT, hits=(1, 2, 3, 4)),
+)
+"""What a revert passes; it writes two tables with three links each."""
+
 ENGINE_POINTS = (*MUTATION_POINTS, *LOAD_POINTS)
 """What the engine's writes pass; they share the rest of the way with those above."""
 
@@ -136,6 +148,23 @@ INDEX_POINTS = (
 )
 """What one undisturbed build of indexes passes; it has one link per table, so nothing between."""
 
+_OPTIMIZE = ("optimize",)
+
+OPTIMIZE_POINTS = (
+    Point(name="optimize.post_capture", scripts=_OPTIMIZE),
+    Point(name="optimize.pre_rewrite", scripts=_OPTIMIZE, hits=(1, 2, 3)),
+    Point(name="optimize.post_stage_pre_lease", scripts=_OPTIMIZE),
+    Point(name="optimize.post_lease_pre_sidecar", scripts=_OPTIMIZE),
+    Point(name="optimize.post_phase_a", scripts=_OPTIMIZE),
+    Point(name="optimize.pre_table_commit", scripts=_OPTIMIZE, hits=(1, 2, 3, 4, 5)),
+    Point(name="optimize.post_table_commit", scripts=_OPTIMIZE, hits=(1, 2, 3, 4, 5)),
+    Point(name="optimize.between_links", scripts=_OPTIMIZE, hits=(1, 2)),
+    Point(name="optimize.post_phase_b_pre_manifest_commit", scripts=_OPTIMIZE),
+    Point(name="optimize.post_phase_c_pre_phase_d", scripts=_OPTIMIZE),
+    Point(name="optimize.post_phase_d_pre_release", scripts=_OPTIMIZE),
+)
+"""What one `optimize` passes: two tables are joined and indexed, by two links, one is indexed."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Crash:
@@ -154,6 +183,7 @@ BACK_OF_TABLES = (
     ),
     Crash(trap=Trap(point="load.post_table_commit", action="kill"), scripts=INPUTS),
     Crash(trap=Trap(point="ensure_indices.post_table_commit", action="kill"), scripts=_INDEX),
+    Crash(trap=Trap(point="optimize.between_links", action="kill"), scripts=_OPTIMIZE),
 )
 BACK_OF_ONE_TABLE = (Crash(trap=Trap(point="embed.post_phase_a", action="kill"), scripts=_EMBED),)
 BACK = (*BACK_OF_TABLES, *BACK_OF_ONE_TABLE)

@@ -39,6 +39,9 @@ class Script:
     builds_indexes: bool = False
     """It writes no row, and builds every index that the schema declares."""
 
+    joins_fragments: bool = False
+    """And the small fragments of every table are joined."""
+
     def apply(self, content: Content) -> None:
         """Do to the model what the write does to the graph."""
         for step in self.steps:
@@ -52,6 +55,8 @@ class Script:
 
     def send(self, graph: Graph, branch: str) -> Commit | None:
         """Make the write."""
+        if self.joins_fragments:
+            return graph.maintenance.optimize(branch=branch).commit
         if self.builds_indexes:
             return graph.maintenance.ensure_indices(branch=branch).commit
         with graph.write(branch) as write:
@@ -117,6 +122,7 @@ SCRIPTS: Mapping[str, Script] = {
 }
 
 INDEX = Script(steps=(), builds_indexes=True)
+OPTIMIZE = Script(steps=(), builds_indexes=True, joins_fragments=True)
 
 NEXT = Script(steps=(Step("upsert", "Note", (note("next"),)),))
 """The write that comes after a crash; it touches no table of `SCRIPTS`."""

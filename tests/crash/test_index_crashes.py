@@ -1,4 +1,4 @@
-"""A build of indexes that dies or stands still leaves all of them or none, and no row changes."""
+"""An index build or `optimize` that dies or stands still does all or nothing; no row changes."""
 
 from __future__ import annotations
 
@@ -20,13 +20,21 @@ from tests.crash.checks import (
     require_settled,
     settings,
 )
+from tests.crash.cut_off import crash_cell
 from tests.crash.faults import Moment
-from tests.crash.places import PLACES, Arranged, Place, arrange, leave_stale_fork
-from tests.crash.points import INDEX_POINTS, Cell, cells, chosen_cells, seed
+from tests.crash.places import PLACES, Arranged, Place, arrange
+from tests.crash.points import (
+    INDEX_POINTS,
+    OPTIMIZE_POINTS,
+    Cell,
+    cells,
+    chosen_cells,
+    seed,
+)
 from tests.crash.processes import Starved, child, run_child, run_unstarved
 from tests.crash.scripts import INDEX, NEXT, RIVAL, TOUCH
 from tests.crash.tiers import covering, traits_of
-from tests.crash.writes import commit
+from tests.crash.writes import WRITES, commit
 from tests.extended import thinned
 
 from omnigraph import Graph
@@ -35,6 +43,8 @@ from omnigraph.errors import OmnigraphError, RecoveryRequired
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+    from tests.crash.writes import Write
 
     from omnigraph.storage.calls import StoreCall
 
@@ -47,7 +57,10 @@ WANTED = {
 }
 
 
-@pytest.mark.parametrize("cell", covering(chosen_cells(INDEX_POINTS), traits_of), ids=str)
+POINTS = (*INDEX_POINTS, *OPTIMIZE_POINTS)
+
+
+@pytest.mark.parametrize("cell", covering(chosen_cells(POINTS), traits_of), ids=str)
 def test_a_crash_at_any_point_leaves_all_indexes_or_none(
     cell: Cell, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
@@ -55,7 +68,7 @@ def test_a_crash_at_any_point_leaves_all_indexes_or_none(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("cell", cells(INDEX_POINTS), ids=str)
+@pytest.mark.parametrize("cell", cells(POINTS), ids=str)
 def test_every_crash_leaves_all_indexes_or_none(
     cell: Cell, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
@@ -68,18 +81,7 @@ def crash(cell: Cell, folder: Path, shared: Path) -> None:
 
 def _crash(cell: Cell, root: Path, shared: Path) -> None:
     arranged = arrange(shared, root, cell.place)
-    if cell.trap.point == "fork.pre_reclaim":
-        leave_stale_fork(arranged)
-    # Half of the runs recover at the write of a handle that was open before, half at an open.
-    bystander = open_graph(arranged.root) if (seed() + len(str(cell))) % 2 else None
-    try:
-        if cell.trap.action == "kill":
-            killed(cell, arranged, bystander)
-        else:
-            stopped(cell, arranged, bystander)
-    finally:
-        if bystander is not None:
-            bystander.close()
+    crash_cell(cell, arranged, killed=killed, stopped=stopped)
 
 
 def killed(cell: Cell, arranged: Arranged, bystander: Graph | None) -> None:
@@ -93,7 +95,7 @@ def killed(cell: Cell, arranged: Arranged, bystander: Graph | None) -> None:
         # What was shown stays, and what was not may have lacked its publish only.
         assert not was_there or commits_by(graph, branch, "child")
         are_indexed(root, branch)
-        require_usable(graph, arranged)
+        require_usable(graph, arranged, WRITES[cell.script])
         assert len(commits_by(graph, branch, "child")) <= 1
 
 
@@ -116,19 +118,20 @@ def stopped(cell: Cell, arranged: Arranged, bystander: Graph | None) -> None:
             # What others wrote turns no builder away, only that they took its write back.
             assert ended.result.get("error") in (None, "Fenced"), ended.result
             require_replayed(graph, arranged, writes)
-            require_usable(graph, arranged)
+            require_usable(graph, arranged, WRITES[cell.script])
 
 
-def require_usable(graph: Graph, arranged: Arranged) -> None:
+def require_usable(graph: Graph, arranged: Arranged, write: Write = INDEX) -> None:
     """The next writes work, and after one more build every index covers and finds what is there."""
     root, branch = arranged.root, arranged.branch
     now = content_of(graph, branch)
-    require_convergence(graph, root, branch, INDEX, [now], is_strict=False)
-    commit(graph, INDEX, branch)
+    require_convergence(graph, root, branch, write, [now], is_strict=False)
+    commit(graph, write, branch)
     assert are_indexed(root, branch)
     require_true_indexes(graph, branch)
     require_settled(graph, root)
-    assert commit(graph, INDEX, branch) is None
+    assert commit(graph, write, branch) is None
+    assert not list(root.rglob("d*.manifest")), "a version of no line was left"
 
 
 def are_indexed(root: Path, branch: str) -> bool:

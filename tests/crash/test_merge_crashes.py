@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.crash.checks import content_of, open_graph, read_only_content, require_settled
 from tests.crash.child import SIDE
+from tests.crash.cut_off import cut_off
 from tests.crash.model import knows, note, person
 from tests.crash.places import arrange
-from tests.crash.processes import Trap, child
+from tests.crash.processes import Trap, run_unstarved
 from tests.crash.scripts import RIVAL, Script, Step
 from tests.crash.writes import commit, play, play_all
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.crash.model import Content
-    from tests.crash.places import Place
+    from tests.crash.places import Arranged, Place
 
 pytestmark = pytest.mark.crash
 
@@ -84,7 +85,15 @@ def test_a_merge_that_is_cut_off_is_all_or_nothing(
     tmp_path: Path,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
-    arranged = arrange(tmp_path_factory.getbasetemp(), tmp_path / "graph", place)
+    shared = tmp_path_factory.getbasetemp()
+    run_unstarved(
+        lambda number: merge(
+            arrange(shared, tmp_path / f"graph-{number}", place), trap, is_forward=is_forward
+        )
+    )
+
+
+def merge(arranged: Arranged, trap: Trap, *, is_forward: bool) -> None:
     before: Content = arranged.content
     with open_graph(arranged.root) as graph:
         graph.branches.create(SIDE, from_=arranged.branch)
@@ -93,11 +102,7 @@ def test_a_merge_that_is_cut_off_is_all_or_nothing(
             commit(graph, ON_TARGET, arranged.branch)
             before = play(before, ON_TARGET)
     after = play(before, ON_SIDE)
-    with child(arranged.root, arranged.branch, "merge", trap) as running:
-        if trap.action == "kill":
-            assert running.end().was_killed
-        else:
-            assert running.wait_until_stopped()
+    with cut_off(arranged.root, arranged.branch, "merge", trap) as running:
         assert read_only_content(arranged.root, arranged.branch) in (before, after)
         with open_graph(arranged.root) as graph:
             graph.branches.merge(SIDE, into=arranged.branch)

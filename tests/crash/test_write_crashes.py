@@ -13,7 +13,8 @@ from tests.crash.checks import (
     require_honest,
     require_replayed,
 )
-from tests.crash.places import Arranged, arrange, leave_stale_fork
+from tests.crash.cut_off import crash_cell
+from tests.crash.places import Arranged, arrange
 from tests.crash.points import (
     EMBED_POINTS,
     ENGINE_POINTS,
@@ -22,7 +23,6 @@ from tests.crash.points import (
     cells,
     chosen_cells,
     rotating_cells,
-    seed,
 )
 from tests.crash.processes import child, run_child, run_unstarved
 from tests.crash.scripts import NEXT, RIVAL
@@ -64,19 +64,12 @@ def crash(cell: Cell, folder: Path, shared: Path) -> None:
 
 
 def _crash(cell: Cell, root: Path, shared: Path) -> None:
-    arranged = arrange(shared, root, cell.place)
-    if cell.trap.point == "fork.pre_reclaim":
-        leave_stale_fork(arranged)
-    # Half of the runs recover at the write of a handle that was open before, half at an open.
-    bystander = open_graph(arranged.root) if (seed() + len(str(cell))) % 2 else None
-    try:
-        if cell.trap.action == "kill":
-            killed(cell, arranged, bystander)
-        else:
-            stopped(cell, arranged, bystander)
-    finally:
-        if bystander is not None:
-            bystander.close()
+    crash_in(cell, arrange(shared, root, cell.place))
+
+
+def crash_in(cell: Cell, arranged: Arranged) -> None:
+    """The crash of a cell in a graph, and all that must hold afterwards."""
+    crash_cell(cell, arranged, killed=killed, stopped=stopped)
 
 
 def killed(cell: Cell, arranged: Arranged, bystander: Graph | None) -> None:

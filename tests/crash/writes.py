@@ -8,7 +8,8 @@ from tests.crash.embeds import EMBEDS, Embed
 from tests.crash.loads import LOADS, Load
 from tests.crash.model import COLUMNS, Content
 from tests.crash.mutations import MUTATIONS, Mutation
-from tests.crash.scripts import INDEX, SCRIPTS, Script
+from tests.crash.reverts import REVERTS, Revert
+from tests.crash.scripts import INDEX, OPTIMIZE, SCRIPTS, Script
 from tests.crash.spark_loads import JOBS
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from omnigraph import Graph
     from omnigraph.graph.history.commit_graph import Commit
 
-Write: TypeAlias = Script | Mutation | Load | Embed
+Write: TypeAlias = Script | Mutation | Load | Embed | Revert
 
 WRITES: Mapping[str, Write] = {
     **SCRIPTS,
@@ -25,7 +26,9 @@ WRITES: Mapping[str, Write] = {
     **LOADS,
     **JOBS,
     **EMBEDS,
+    **REVERTS,
     "index": INDEX,
+    "optimize": OPTIMIZE,
 }
 
 ROW_KINDS = {"mutation", "load", "embed"}

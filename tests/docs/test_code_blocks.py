@@ -10,6 +10,8 @@ The language of a fence says what happens, the words after it what is expected:
     python     runs, all blocks of a page one after another
     text       what the `python` block right before it prints; free anywhere else
     console    `$ omnigraph …` runs and prints the lines that follow, if any do
+    yaml       `bundle`: is a policy that compiles; `cases`: they hold for the last bundle in a
+               file; `file=` as above
     json       parses; `descriptor`, `stored`, `plan`: is that of the last `gq` block
     bash       names files and `make` targets that exist
 """
@@ -31,6 +33,8 @@ from tests.docs.markdown import ROOT, Block, list_pages, read_page
 from omnigraph.cli.main import main
 from omnigraph.errors import SchemaInvalid
 from omnigraph.lang import Catalog, CompiledQuery, compile_query, compile_schema, lint
+from omnigraph.policy import load_policy
+from omnigraph.policy.cases import find_mismatches, read_cases
 
 OMNIGRAPH = Path(sys.executable).parent / "omnigraph"
 _BLOCKS = [block for page in list_pages() for block in read_page(page).blocks]
@@ -41,6 +45,7 @@ _OPTIONS = {
     "text": set[str](),
     "console": set[str](),
     "json": {"descriptor", "stored", "plan"},
+    "yaml": {"bundle", "cases", "file"},
     "bash": set[str](),
 }
 _SCHEMAS = {"papers": ROOT / "examples" / "papers" / "schema.pg"}
@@ -50,6 +55,10 @@ _MAKE_TARGET = re.compile(r"^([a-z-]+):", re.MULTILINE)
 def blocks_in(*languages: str) -> list[object]:
     """The blocks of some languages as parameters with their place as id."""
     return [pytest.param(block, id=block.id) for block in _BLOCKS if block.language in languages]
+
+
+def _is_python(block: Block) -> bool:
+    return block.language == "python"
 
 
 def _commands(block: Block) -> Iterator[tuple[str, str]]:
@@ -98,16 +107,20 @@ def test_a_query_compiles_or_gives_the_codes_it_shows(block: Block) -> None:
         assert sorted(found) == _listed(block, "lint"), report.render()
 
 
-@pytest.mark.parametrize("block", blocks_in("python"))
+@pytest.mark.parametrize("page", sorted({block.page for block in _BLOCKS if _is_python(block)}))
 def test_python_runs_and_prints_the_text_below_it(
-    block: Block, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    page: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    _lay_out(block, tmp_path)
+    blocks = [block for block in _BLOCKS if block.page == page and _is_python(block)]
+    _lay_out(blocks[0], tmp_path)
     monkeypatch.chdir(tmp_path)
-    printed = _run_python(block)
-    shown = _text_below(block)
-    if shown is not None:
-        assert printed == shown
+    namespace: dict[str, object] = {"__name__": page}
+    for block in blocks:
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed):
+            exec(compile(block.text, block.id, "exec"), namespace)  # noqa: S102 - our own pages
+        shown = _text_below(block)
+        assert shown is None or printed.getvalue() == shown, block.id
 
 
 @pytest.mark.parametrize("block", blocks_in("console"))
@@ -130,6 +143,7 @@ def test_a_command_prints_the_lines_below_it(
     _require_output(block, tmp_path, run)
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("block", _programs())
 def test_the_program_prints_the_lines_below_a_command(block: Block, tmp_path: Path) -> None:
     def run(words: list[str]) -> tuple[int, str]:
@@ -159,6 +173,20 @@ def test_json_parses_and_is_what_the_query_above_gives(block: Block) -> None:
             "plan": compiled.ir.to_dict,
         }[next(iter(block.options))]()
         assert shown == found
+
+
+@pytest.mark.parametrize("block", blocks_in("yaml"))
+def test_a_policy_compiles_and_its_cases_hold(block: Block, tmp_path: Path) -> None:
+    bundle = block
+    if "cases" in block.options:
+        bundle = [other for other in _before(block) if {"bundle", "file"} <= set(other.options)][-1]
+    (tmp_path / "policy.yaml").write_text(bundle.text, encoding="utf-8")
+    policy = load_policy(tmp_path / "policy.yaml")
+    if "cases" in block.options:
+        (tmp_path / "cases.yaml").write_text(block.text, encoding="utf-8")
+        cases = read_cases(tmp_path / "cases.yaml")
+        assert cases
+        assert list(find_mismatches(policy, cases)) == []
 
 
 @pytest.mark.parametrize("block", blocks_in("bash"))
@@ -215,18 +243,6 @@ def _query_text(block: Block) -> str:
 def _last_query(block: Block) -> CompiledQuery:
     query = [other for other in _before(block) if other.language == "gq"][-1]
     return compile_query(_catalog_of(query), _query_text(query))
-
-
-def _run_python(block: Block) -> str:
-    """What the block prints, after the blocks of its page above it."""
-    namespace: dict[str, object] = {"__name__": block.id}
-    printed = io.StringIO()
-    for other in (*_before(block), block):
-        if other.language == "python":
-            printed = io.StringIO()
-            with contextlib.redirect_stdout(printed):
-                exec(compile(other.text, other.id, "exec"), namespace)  # noqa: S102 - our own pages
-    return printed.getvalue()
 
 
 def _text_below(block: Block) -> str | None:

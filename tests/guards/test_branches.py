@@ -6,7 +6,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from lance import LanceDataset
+from lance import DatasetBasePath, LanceDataset
 from tests.guards.lance_tables import (
     VECTOR_SCHEMA,
     IndexSpec,
@@ -223,3 +223,31 @@ def test_lance_guard_a_branch_stores_the_absolute_path_of_its_table(tmp_path: Pa
     shutil.rmtree(tmp_path / "t")
     with pytest.raises(pa.ArrowInvalid, match="Not found"):
         ids(open_head(tmp_path / "copy", "b-1"))
+
+
+def test_lance_guard_cleaning_a_moved_table_removes_what_its_branches_start_from(
+    tmp_path: Path,
+) -> None:
+    """Why: whoever removes versions must keep these by itself."""
+    fork(_table(tmp_path / "t"), "b-1", None, 2)
+    for place in ("t", "moved"):
+        if place == "moved":
+            shutil.move(tmp_path / "t", tmp_path / "moved")
+        table = open_head(tmp_path / place)
+        table = commit(table, stage_append(table, rows(place)))
+        table.cleanup_old_versions(versions=[1, 2])
+        kept = [version["version"] for version in table.versions()]
+        assert (2 in kept) == (place == "t"), place
+
+
+def test_lance_guard_the_path_of_a_base_cannot_be_changed(tmp_path: Path) -> None:
+    """Why: lines of a moved graph are read through views, and cannot be written to."""
+    forked = fork(_table(tmp_path / "t"), "b-1", None, 2)
+    shutil.move(tmp_path / "t", tmp_path / "moved")
+    branch = open_head(tmp_path / "moved", "b-1")
+    with pytest.raises(ValueError, match="already exists"):
+        branch.add_bases([DatasetBasePath(str(tmp_path / "moved"), id=0)])
+    branch.add_bases([DatasetBasePath(str(tmp_path / "moved"), name="moved")])
+    assert branch.base_paths()[0].path == forked.base_paths()[0].path
+    with pytest.raises(pa.ArrowInvalid, match="Not found"):
+        ids(branch)

@@ -11,7 +11,7 @@ from lance.fragment import write_fragments
 from lance.optimize import Compaction
 from tests.guards.manifest_table import MANIFEST, manifest_rows, objects
 
-from omnigraph.storage.lance_writes import rewrite, update_of_pieces, without_rows
+from omnigraph.storage.lance_writes import replaced_by, rewrite, update_of_pieces, without_rows
 
 
 @pytest.fixture(params=["one", "several"])
@@ -40,7 +40,7 @@ def merge(line: LanceDataset, **values: str) -> LanceDataset:
 def compact(line: LanceDataset) -> LanceDataset:
     done = [task.execute(line) for task in Compaction.plan(line, {}).tasks]
     highest = max(each.fragment_id for each in line.get_fragments())
-    operation = rewrite(done, highest + 1)
+    operation = rewrite([replaced_by(each) for each in done], highest + 1)
     return LanceDataset.commit(line, operation, read_version=line.version, max_retries=0)
 
 

@@ -21,7 +21,7 @@ from tests.property.corpus_texts import (
 from tests.property.strategies import CATALOG, FIXED_SCHEMA
 
 from omnigraph.lang import compile_query, compile_schema
-from omnigraph.limits import MAX_DIAGNOSTICS, MAX_NESTING, MAX_SOURCE_BYTES
+from omnigraph.limits import MAX_DIAGNOSTICS, MAX_NESTING, MAX_SOURCE_BYTES, MAX_VALUE_DEPTH
 
 _SECONDS = {5_000: 1.0, 25_000: 3.0, MAX_SOURCE_BYTES - 1_000: 60.0}
 """Sizes of large sources in bytes, and how long one may take, in seconds of this thread alone."""
@@ -389,6 +389,15 @@ def test_nesting_up_to_the_limit_compiles() -> None:
     depth = MAX_NESTING - 3
     nested = _nested("not { $p knows $p ", "", "}", depth)
     compile_query(CATALOG, _read("$p: Person " + nested))
+
+
+@pytest.mark.parametrize("count", [MAX_VALUE_DEPTH, MAX_VALUE_DEPTH + 1, 2_000])
+def test_long_chains_of_operators_compile_or_are_refused(count: int) -> None:
+    for value in ("1" + " + 1" * count, "- " * count + "$p.age", "2" + " * 2" * count):
+        for outcome in _both(_read("$p: Person", f"{value} as v")):
+            assert count > MAX_VALUE_DEPTH or "operators" not in str(outcome.error)
+    deepest = "abs(" * (MAX_NESTING - 4) + "$p.age" + ")" * (MAX_NESTING - 4)
+    compile_query(CATALOG, _read("$p: Person", f"{deepest}{' + 1' * MAX_VALUE_DEPTH} as v"))
 
 
 @pytest.mark.parametrize("coarser", thinned([11, 1]))

@@ -58,7 +58,8 @@ class History:
 
     def remember(self, branch: str) -> None:
         commit = self.graph.snapshot(branch=branch).graph_commit_id
-        self.seen.setdefault(commit, exported(self.graph, branch))
+        if commit not in self.seen:
+            self.seen[commit] = exported(self.graph, branch)
 
     def put(self, branch: str) -> None:
         """Some rows added or written, many of them as they were."""

@@ -7,6 +7,7 @@ made; whoever runs the step finds out what they became.
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -17,7 +18,6 @@ from omnigraph.lang.values import parse_date
 
 if TYPE_CHECKING:
     import random  # noqa: TID251 - for its type
-    from collections.abc import Callable
 
     from omnigraph import Graph
     from omnigraph.graph.jobs.report import JobReport
@@ -39,6 +39,20 @@ COMPARED: dict[str, Callable[[int, int], bool]] = {
 }
 
 Mode = Literal["append", "merge", "overwrite"]
+Truth = Callable[[Row], bool | None]
+"""What a condition says of a row; None is unknown."""
+
+
+def _opposite(part: Truth) -> Truth:
+    return lambda row: None if part(row) is None else not part(row)
+
+
+def _either(first: Truth, second: Truth) -> Truth:
+    def truth(row: Row) -> bool | None:
+        found = (first(row), second(row))
+        return True if True in found else None if None in found else False
+
+    return truth
 
 
 @dataclass(kw_only=True)
@@ -221,20 +235,48 @@ class Steps:
         )
 
     def predicate(self, people: dict[str, Row]) -> tuple[str, list[str]]:
-        """A condition, and the persons that satisfy it: never those whose value is null."""
+        """A condition, and the persons of whom it is true."""
+        text, truth = self._condition(people, depth=2)
+        return text, [each for each, row in people.items() if truth({"id": each, **row}) is True]
+
+    def _condition(self, people: dict[str, Row], depth: int) -> tuple[str, Truth]:
         rng = self.rng
-        if rng.random() < 0.4:
-            name = rng.choice(NAMES)
-            return f"name = {literal(name)}", [
-                k for k, row in people.items() if row["name"] == name
-            ]
-        sign, wanted = rng.choice(sorted(COMPARED)), rng.choice((0, 1, 2, 99, 3_000_000_000))
-        chosen = [
-            each
-            for each, row in people.items()
-            if row["age"] is not None and COMPARED[sign](row["age"], wanted)
-        ]
-        return f"age {sign} {wanted}", chosen
+        if depth and rng.random() < 0.3:
+            (left, first), (right, second) = (
+                self._condition(people, depth - 1),
+                self._condition(people, depth - 1),
+            )
+            if rng.random() < 0.5:
+                return f"({left}) or ({right})", _either(first, second)
+            return f"not ({left}) and ({right})", _opposite(_either(first, _opposite(second)))
+        match rng.randrange(6):
+            case 0 | 1:
+                name = rng.choice(NAMES)
+                return f"name = {literal(name)}", lambda row: bool(row["name"] == name)
+            case 2:
+                return "age is null", lambda row: row["age"] is None
+            case 3:
+                ages = [age for age in rng.sample(AGES, 3) if age is not None]
+                return (
+                    f"age in {ages}",
+                    lambda row: None if row["age"] is None else row["age"] in ages,
+                )
+            case 4:
+                ids = [each for each in sorted(people) if not each.startswith("?")][:2]
+                listed = ", ".join(literal(each) for each in ids)
+                return f"id in [{listed}]", lambda row: row["id"] in ids
+            case _:
+                sign = rng.choice(sorted(COMPARED))
+                wanted = rng.choice((0, 1, 2, 99, 3_000_000_000))
+                other = rng.choice((str(wanted), "num"))
+                return (
+                    f"age {sign} {other}",
+                    lambda row: (
+                        None
+                        if row["age"] is None
+                        else COMPARED[sign](row["age"], row["num"] if other == "num" else wanted)
+                    ),
+                )
 
     # --- the writer ---------------------------------------------------------------------------
 
@@ -289,6 +331,8 @@ class _Inserts:
                     table = self.steps.rng.choice(sorted(EDGES))
                     row = self.steps.edge(self._seen(), table)
                     self._insert(table, f"?{number}", row, row)
+                case _ if self.steps.rng.random() < 0.3:
+                    self._update_edges()
                 case _:
                     self._update()
         change = Change()
@@ -319,15 +363,21 @@ class _Inserts:
             # A literal outside the enum does not compile.
             given["level"] = None
         row = self.steps.whole(given)
-        self._insert("Person", self.steps.schema.person_id(row) or f"?{number}", row, given)
+        entity_id = self.steps.schema.person_id(row)
+        if_absent = entity_id is not None and self.steps.rng.random() < 0.3
+        self._insert("Person", entity_id or f"?{number}", row, given, if_absent=if_absent)
 
-    def _insert(self, table: str, entity_id: str, row: Row, given: Row) -> None:
+    def _insert(
+        self, table: str, entity_id: str, row: Row, given: Row, *, if_absent: bool = False
+    ) -> None:
         words = {"src": "from", "dst": "to"}
         listed = ", ".join(
             f"{words.get(name, name)}: {literal(value, is_date=name == 'day')}"
             for name, value in given.items()
         )
-        self.statements.append(f"insert {table} {{ {listed} }}")
+        self.statements.append(f"insert {table}{' if absent' if if_absent else ''} {{ {listed} }}")
+        if if_absent and entity_id in self._seen()[table]:
+            return
         self.pending[table][entity_id] = row
         if table in NODES:
             self.nodes += 1
@@ -347,6 +397,20 @@ class _Inserts:
         for each in chosen:
             self.pending["Person"][each] = people[each] | {name: value}
         self.nodes += len(chosen)
+
+    def _update_edges(self) -> None:
+        rng = self.steps.rng
+        edges = self.before["Knows"] | self.pending["Knows"]
+        end = self.steps.end(self._seen(), "Person")
+        name, value = rng.choice((("since", 8), ("code", rng.choice(CODES))))
+        where = f"from = {literal(end)} or since is null"
+        self.statements.append(
+            f"update Knows set {{ {name}: {literal(value)} }} where {where}"  # noqa: S608 - not SQL
+        )
+        for each, row in edges.items():
+            if row["src"] == end or row["since"] is None:
+                self.pending["Knows"][each] = row | {name: value}
+                self.edges += 1
 
 
 def literal(value: object, *, is_date: bool = False) -> str:
@@ -368,15 +432,20 @@ def require_report(report: JobReport, before: Tables, change: Change) -> None:
     for table, records in change.records.items():
         image = change.image(table)
         known = {} if table in change.replaced else before[table]
-        changed = len(image.keys() & known.keys())
+        common = image.keys() & known.keys()
+        unchanged = sum(image[each] == known[each] for each in common)
         wanted[f"{'node' if table in NODES else 'edge'}:{table}"] = (
             len(records),
-            len(image) - changed,
-            changed,
+            len(image) - len(common),
+            len(common) - unchanged,
+            unchanged,
             len(before[table]) if table in change.replaced else 0,
             len(records) - len(image),
         )
     assert wanted == {
-        each.table: (each.read, each.added, each.changed, each.removed, each.superseded)
+        each.table: (
+            *(each.read, each.added, each.changed, each.unchanged),
+            *(each.removed, each.superseded),
+        )
         for each in report.tables
     }

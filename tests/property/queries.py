@@ -494,17 +494,36 @@ def _assign(
     ]
 
 
-def _predicate(
-    draw: st.DrawFn, owner: NodeType | EdgeType, params: _Parameters
-) -> ast.Predicate | None:
+def _selection(
+    draw: st.DrawFn, owner: NodeType | EdgeType, params: _Parameters, depth: int = 2
+) -> ast.Condition:
+    """A condition on the properties of a row."""
+    if depth and _chance(draw, 3):
+        parts = tuple(_selection(draw, owner, params, depth - 1) for _ in range(2))
+        is_any = draw(st.booleans())
+        whole: ast.Condition = ast.AnyOf(parts=parts) if is_any else ast.AllOf(parts=parts)
+        return ast.NotCondition(part=whole) if draw(st.booleans()) else whole
     kinds = {name: item.type for name, item in owner.properties.items() if item.type.is_plain}
+    kinds["id"] = PropType(scalar=Scalar.STRING)
     if isinstance(owner, EdgeType):
         kinds |= dict.fromkeys(("from", "to"), PropType(scalar=Scalar.STRING))
-    if not kinds:
-        return None
     name = draw(st.sampled_from(sorted(kinds)))
+    own = ast.AliasRef(name=name)
+    if _chance(draw, 5):
+        return ast.NullTest(expr=own, negated=draw(st.booleans()))
+    alike = [other for other, kind in kinds.items() if kind.is_compatible_with(kinds[name])]
+    if _chance(draw, 5):
+        # Texts that are all in the enum, or all in none, can be compared.
+        alike = [other for other in alike if kinds[other].enum_values == kinds[name].enum_values]
+        right: ast.Expr = ast.AliasRef(name=draw(st.sampled_from(sorted(alike))))
+    elif _chance(draw, 5):
+        members = st.lists(scalar_literals(kinds[name], fitting=True), max_size=3)
+        op = draw(st.sampled_from([ast.CompareOp.IN, ast.CompareOp.NOT_IN]))
+        return ast.Comparison(left=own, op=op, right=ast.ListLit(items=tuple(draw(members))))
+    else:
+        right = _scalar_value(draw, kinds[name], params)
     op = draw(st.sampled_from([ast.CompareOp(word) for word in _ORDER_OPS]))
-    return ast.Predicate(property=name, op=op, value=_scalar_value(draw, kinds[name], params))
+    return ast.Comparison(left=own, op=op, right=right)
 
 
 def _insert(
@@ -526,35 +545,33 @@ def _insert(
         ]
     if not assignments:
         return None
+    is_keyed = isinstance(owner, NodeType) and owner.key is not None
     return ast.InsertStmt(
-        type_name=owner.name, assignments=tuple(draw(st.permutations(assignments)))
+        type_name=owner.name,
+        assignments=tuple(draw(st.permutations(assignments))),
+        if_absent=is_keyed and _chance(draw, 3),
     )
 
 
 def _update(
     draw: st.DrawFn, owner: NodeType | EdgeType, params: _Parameters
 ) -> ast.UpdateStmt | None:
-    if isinstance(owner, EdgeType):
-        return None
-    settable = [item for name, item in owner.properties.items() if name not in (owner.key or ())]
-    predicate = _predicate(draw, owner, params)
-    if not settable or predicate is None:
+    key = (owner.key or ()) if isinstance(owner, NodeType) else ()
+    settable = [item for name, item in owner.properties.items() if name not in key]
+    if not settable:
         return None
     chosen = draw(st.lists(st.sampled_from(settable), min_size=1, unique_by=lambda item: item.name))
     return ast.UpdateStmt(
         type_name=owner.name,
         assignments=tuple(_assign(draw, chosen, params)),
-        predicate=predicate,
+        selection=_selection(draw, owner, params),
     )
 
 
 def _delete(
     draw: st.DrawFn, owner: NodeType | EdgeType, params: _Parameters
 ) -> ast.DeleteStmt | None:
-    predicate = _predicate(draw, owner, params)
-    if predicate is None:
-        return None
-    return ast.DeleteStmt(type_name=owner.name, predicate=predicate)
+    return ast.DeleteStmt(type_name=owner.name, selection=_selection(draw, owner, params))
 
 
 @st.composite

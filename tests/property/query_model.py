@@ -91,7 +91,7 @@ def walk_keys(
     return Counter(
         walk_key(
             found.edge,
-            (walk.min_hops, walk.max_hops or 0),
+            (_number(walk.min_hops), _number(walk.max_hops)),
             walk.edge_var if walk.edge_var != "_" else None,
             found.direction,
             (walk.left, walk.right),
@@ -142,3 +142,7 @@ def filter_count(clauses: Iterable[ast.Clause]) -> int:
         elif isinstance(clause, ast.Comparison | ast.CallClause):
             total += 1
     return total
+
+
+def _number(count: int | ast.Var | None) -> int:
+    return count if isinstance(count, int) else 0

@@ -113,12 +113,16 @@ literals: st.SearchStrategy[q.Literal] = st.recursive(
     lambda inner: st.builds(q.ListLit, items=st.lists(inner, max_size=3).map(tuple)),
     max_leaves=6,
 )
+_lists: st.SearchStrategy[q.ListLit | q.Var] = st.one_of(
+    st.builds(q.ListLit, items=st.lists(literals, max_size=3).map(tuple)),
+    st.builds(q.Var, name=n.names),
+)
 _now = st.just(q.Call(function=q.Function.NOW, args=()))
 _values: st.SearchStrategy[q.Value] = st.one_of(literals, st.builds(q.Var, name=n.names), _now)
 
 
 def _calls(args: st.SearchStrategy[q.Expr]) -> st.SearchStrategy[q.Call]:
-    """Calls of any function with a number of arguments it takes; dates are literals."""
+    """Calls of any function with a number of arguments it takes; dates and `if` are no calls."""
 
     def call(function: q.Function) -> st.SearchStrategy[q.Call]:
         low, high = q.ARGUMENT_COUNTS[function]
@@ -126,9 +130,11 @@ def _calls(args: st.SearchStrategy[q.Expr]) -> st.SearchStrategy[q.Call]:
             q.Call,
             function=st.just(function),
             args=st.lists(args, min_size=low, max_size=high).map(tuple),
+            distinct=st.booleans() if function in q.DISTINCT_AGGREGATES else st.just(False),  # noqa: FBT003
         )
 
-    functions = [item for item in q.Function if item not in (q.Function.DATE, q.Function.DATETIME)]
+    written_otherwise = (q.Function.DATE, q.Function.DATETIME, q.Function.IF)
+    functions = [item for item in q.Function if item not in written_otherwise]
     return st.sampled_from(functions).flatmap(call)
 
 
@@ -143,6 +149,7 @@ expressions: st.SearchStrategy[q.Expr] = st.recursive(_leaves, _calls, max_leave
 
 _ENDING_WORDS = frozenset(
     {"as", "asc", "desc", "contains", "starts_with", "not", "insert", "update", "delete"}
+    | {"or", "and", "is", "in"}
 )
 """What may follow an expression, and so cannot be an alias that opens the next clause."""
 
@@ -151,36 +158,79 @@ def _is_written_so(clause: q.Comparison) -> bool:
     """False for a left side that reads as something else: `$a contains …`, `not = …`."""
     if isinstance(clause.left, q.Var):
         return clause.op not in (q.CompareOp.CONTAINS, q.CompareOp.STARTS_WITH)
-    return not isinstance(clause.left, q.AliasRef) or clause.left.name not in _ENDING_WORDS
+    if isinstance(clause.left, q.Call) and clause.op is q.CompareOp.NOT_IN:
+        return False
+    return _opens_a_clause(clause.left)
+
+
+def _opens_a_clause(expr: q.Expr) -> bool:
+    return not isinstance(expr, q.AliasRef) or expr.name not in _ENDING_WORDS
 
 
 _bindings = st.builds(
     q.Binding,
     var=n.names,
     type_name=n.type_names,
-    matches=st.lists(st.builds(q.PropMatch, property=n.names, value=_values), max_size=3).map(
-        tuple
-    ),
+    matches=st.lists(
+        st.one_of(
+            st.builds(q.PropMatch, property=n.names, value=_values),
+            st.builds(q.PropMatch, property=n.names, value=_lists, is_one_of=_YES),
+        ),
+        max_size=3,
+    ).map(tuple),
 )
+_counts = n.naturals | st.builds(q.Var, name=n.names)
 _traversals = st.builds(
     q.Traversal,
     left=n.names,
     right=n.names,
     edge_word=n.names,
     undirected=st.booleans(),
-    min_hops=n.naturals,
-    max_hops=st.none() | n.naturals,
+    min_hops=_counts,
+    max_hops=st.none() | _counts,
     edge_var=st.none() | n.names,
 )
-_comparisons = st.builds(
-    q.Comparison, left=expressions, op=st.sampled_from(q.CompareOp), right=expressions
+_MEMBERSHIP = (q.CompareOp.IN, q.CompareOp.NOT_IN)
+_comparisons = st.one_of(
+    st.builds(
+        q.Comparison,
+        left=expressions,
+        op=st.sampled_from(sorted(set(q.CompareOp) - {*_MEMBERSHIP})),
+        right=expressions,
+    ),
+    st.builds(
+        q.Comparison,
+        left=expressions,
+        op=st.sampled_from(_MEMBERSHIP),
+        right=_lists | st.builds(q.PropAccess, var=n.names, property=n.names),
+    ),
 ).filter(_is_written_so)
+_null_tests = st.builds(q.NullTest, expr=expressions.filter(_opens_a_clause), negated=st.booleans())
 _call_clauses = st.builds(
     q.CallClause, call=_calls(expressions).filter(lambda call: call.function != q.Function.NOW)
 )
+
+
+def _joined(inner: st.SearchStrategy[q.Condition]) -> st.SearchStrategy[q.Condition]:
+    parts = st.lists(inner, min_size=2, max_size=3).map(tuple)
+    return st.one_of(
+        st.builds(q.NotCondition, part=inner),
+        st.builds(q.AnyOf, parts=parts),
+        st.builds(q.AllOf, parts=parts),
+    )
+
+
+_conditions: st.SearchStrategy[q.Condition] = st.recursive(
+    st.one_of(_comparisons, _null_tests, _call_clauses), _joined, max_leaves=4
+)
 clauses: st.SearchStrategy[q.Clause] = st.recursive(
-    st.one_of(_bindings, _traversals, _comparisons, _call_clauses),
-    lambda inner: st.builds(q.Negation, clauses=st.lists(inner, min_size=1, max_size=3).map(tuple)),
+    st.one_of(_bindings, _traversals, _conditions),
+    lambda inner: st.one_of(
+        *(
+            st.builds(block, clauses=st.lists(inner, min_size=1, max_size=3).map(tuple))
+            for block in (q.Negation, q.Optional, q.Exists)
+        )
+    ),
     max_leaves=5,
 )
 
@@ -200,30 +250,57 @@ _reads = st.builds(
         min_size=1,
         max_size=4,
     ).map(tuple),
+    distinct=st.booleans(),
+    having=st.lists(_conditions, max_size=2).map(tuple),
     order=st.lists(
         st.builds(
             q.Ordering, expr=expressions, direction=st.none() | st.sampled_from(q.Direction)
         ).filter(_takes_direction),
         max_size=3,
     ).map(tuple),
-    limit=st.none() | n.naturals,
+    limit=st.none() | _counts,
+    offset=st.none() | _counts,
 )
 _assignments = st.lists(
     st.builds(q.Assignment, property=n.names, value=st.one_of(_values, st.just(q.NullLit()))),
     max_size=3,
 ).map(tuple)
-_predicates = st.builds(
-    q.Predicate,
-    property=n.names,
-    op=st.sampled_from(sorted(set(q.CompareOp) - {q.CompareOp.CONTAINS, q.CompareOp.STARTS_WITH})),
-    value=_values,
+_own_names = st.builds(q.AliasRef, name=n.names)
+_selections: st.SearchStrategy[q.Condition] = st.recursive(
+    st.one_of(
+        st.builds(
+            q.Comparison,
+            left=_own_names | _values.filter(lambda value: not isinstance(value, q.BoolLit)),
+            op=st.sampled_from(
+                sorted(
+                    set(q.CompareOp) - {q.CompareOp.CONTAINS, q.CompareOp.STARTS_WITH, *_MEMBERSHIP}
+                )
+            ),
+            right=_own_names.filter(lambda own: own.name not in ("null", "true", "false"))
+            | _values,
+        ),
+        st.builds(
+            q.Comparison,
+            left=_own_names,
+            op=st.sampled_from(_MEMBERSHIP),
+            right=_lists | st.builds(q.Var, name=n.names),
+        ),
+        st.builds(q.NullTest, expr=_own_names, negated=st.booleans()),
+    ),
+    _joined,
+    max_leaves=4,
 )
 _statements: st.SearchStrategy[q.Statement] = st.one_of(
-    st.builds(q.InsertStmt, type_name=n.type_names, assignments=_assignments),
     st.builds(
-        q.UpdateStmt, type_name=n.type_names, assignments=_assignments, predicate=_predicates
+        q.InsertStmt,
+        type_name=n.type_names,
+        assignments=_assignments,
+        if_absent=st.booleans(),
     ),
-    st.builds(q.DeleteStmt, type_name=n.type_names, predicate=_predicates),
+    st.builds(
+        q.UpdateStmt, type_name=n.type_names, assignments=_assignments, selection=_selections
+    ),
+    st.builds(q.DeleteStmt, type_name=n.type_names, selection=_selections),
 )
 _mutations = st.builds(
     q.MutationBody, statements=st.lists(_statements, min_size=1, max_size=3).map(tuple)

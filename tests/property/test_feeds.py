@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from tests.property.entity_histories import State
 
-    from omnigraph.graph.changes.feed import ChangePage
+    from omnigraph.graph.changes.change_pages import ChangePage
 
 
 @dataclass(kw_only=True)

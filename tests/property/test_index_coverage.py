@@ -93,7 +93,7 @@ class World:
         """One more step; the branch that it touched."""
         branch = self.rng.choice(list(self.states))
         acts = [self.append, self.append, self.update, self.delete, self.compact, self.index]
-        act = self.rng.choice([*acts, self.branch])
+        act = self.rng.choice([*acts, self.branch, self.optimize])
         self.trail.append(f"{act.__name__} on {branch}")
         act(branch)
         return branch
@@ -158,6 +158,10 @@ class World:
 
     def index(self, branch: str) -> None:
         self.graph.maintenance.ensure_indices(branch=branch)
+
+    def optimize(self, branch: str) -> None:
+        target = self.rng.choice([None, 4])
+        self.graph.maintenance.optimize(branch=branch, target_rows=target)
 
     def branch(self, branch: str) -> None:
         name = next((each for each in BRANCHES if each not in self.states), None)

@@ -139,9 +139,9 @@ def _check_scans(
     assert all(scan in (*declared, *lefts) or _is_hidden(scan) for scan in scans)
 
 
-def _filters(ops: Iterable[ir.Op]) -> list[ir.Filter]:
+def _filters(ops: Iterable[ir.Op]) -> list[ir.Condition]:
     """The filters of one list, without the joins that lowering adds."""
-    found: list[ir.Filter] = []
+    found: list[ir.Condition] = []
     for op in ops:
         match op:
             case ir.NodeScan():

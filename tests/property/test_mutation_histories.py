@@ -84,6 +84,13 @@ def done(graph: Graph, step: Step, before: Tables) -> tuple[Tables, str | None]:
     changes = any(step.change.records.values()) or any(
         ids & set(before[table]) for table, ids in step.change.removed.items()
     )
+    if step.kind == "merge":
+        images = {table: step.change.image(table) for table in step.change.records}
+        changes = any(
+            row != before[table].get(entity_id)
+            for table, image in images.items()
+            for entity_id, row in image.items()
+        )
     assert (commit is not None) == changes, step.text
     assert (graph.snapshot().graph_commit_id != head) == changes, step.text
     if step.kind == "mutation":

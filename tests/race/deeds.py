@@ -185,6 +185,15 @@ class Index(Act, frozen=True):
         return graph.maintenance.ensure_indices(branch=branch).commit
 
 
+class Optimize(Act, frozen=True):
+    """All small fragments joined, and all indexes over them."""
+
+    is_keyed = False
+
+    def send(self, graph: Graph, branch: str, key: str) -> Commit | None:  # noqa: ARG002
+        return graph.maintenance.optimize(branch=branch).commit
+
+
 class Branch(Act, frozen=True):
     """A new branch."""
 
@@ -212,7 +221,19 @@ class Deed(msgspec.Struct, frozen=True):
     token: str
     """Its actor, and its key."""
     branch: str
-    act: Insert | Update | Grow | Delete | Unlink | Load | Write | Index | Branch | Unbranch
+    act: (
+        Insert
+        | Update
+        | Grow
+        | Delete
+        | Unlink
+        | Load
+        | Write
+        | Index
+        | Optimize
+        | Branch
+        | Unbranch
+    )
 
     def send(self, graph: Graph) -> str | None:
         """Make it; the commit, if there is one."""

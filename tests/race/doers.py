@@ -30,6 +30,7 @@ from tests.race.deeds import (
     Index,
     Insert,
     Load,
+    Optimize,
     Unbranch,
     Unlink,
     Update,
@@ -51,6 +52,7 @@ DEADLY = (
     "mutation",
     "load",
     "ensure_indices",
+    "optimize",
     "publish",
     "recovery",
     "lease",
@@ -165,7 +167,8 @@ class Deeds:
             (3, self._append),
             (4, self._merge),
             (1, self._overwrite),
-            (2, lambda _rows, _mark: Index()),
+            (1, lambda _rows, _mark: Index()),
+            (1, lambda _rows, _mark: Optimize()),
         ]
 
     def next(self, number: int) -> Deed:

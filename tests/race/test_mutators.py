@@ -75,6 +75,7 @@ def test_upserts_beside_deletes_are_all_accounted_for(root: str, tmp_path: Path)
     race(root, tmp_path, mutating=4, loading=0, count=10, timeout_s=150)
 
 
+@pytest.mark.extended
 def test_loads_beside_mutations_are_all_accounted_for(root: str, tmp_path: Path) -> None:
     race(root, tmp_path, mutating=2, loading=1, count=5, timeout_s=150)
 
@@ -118,6 +119,7 @@ def per_round(workers: list[Worker], kind: str, value_at: int) -> Counter[int]:
     return Counter(int(value) % mutators.VALUES for value in found)
 
 
+@pytest.mark.extended
 def test_of_updates_of_one_row_one_wins_each_round(root: str, tmp_path: Path) -> None:
     first = Write(verb=Verb.UPSERT, keys=("one",), value=-1)
     with Graph.open(root) as graph:

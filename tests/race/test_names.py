@@ -47,6 +47,30 @@ def test_one_of_four_creators_of_a_branch_wins(root: str, tmp_path: Path, round_
 
 
 @pytest.mark.parametrize("round_", thinned(range(3)))
+def test_one_of_two_tags_and_two_branches_of_one_name_wins(
+    root: str, tmp_path: Path, round_: int
+) -> None:
+    gate, name = tmp_path / "gate", f"wanted-{round_}"
+    with Crew(tmp_path) as crew:
+        creators = [
+            crew.start(f"c{number}", create, root, name, str(gate), **LONG_LEASE)
+            for number, create in enumerate([workers.create_branch, workers.create_tag] * 2)
+        ]
+        for each in creators:
+            crew.await_words(each, "ready")
+        gate.touch()
+        assert [each.wait(30) for each in creators] == [0] * 4, [each.words() for each in creators]
+    assert sum(len(each.words("won")) for each in creators) == 1
+    lost = [words[1] for each in creators for words in each.words("error")]
+    with Graph.open(root) as graph:
+        branches = [each.name for each in graph.branches.list()][1:]
+        tags = [each.name for each in graph.tags.list()]
+        assert branches + tags == [name]
+        assert lost == ["branch_exists" if branches else "tag_exists"] * 3
+        assert len(graph._graph.storage.manifest.lines()) == len(branches), "losers leave no line"
+
+
+@pytest.mark.parametrize("round_", thinned(range(3)))
 def test_a_branch_deleted_under_its_writers_is_gone_for_them(
     root: str, tmp_path: Path, round_: int
 ) -> None:

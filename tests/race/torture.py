@@ -230,7 +230,7 @@ class Judge:
 
     def _require_history(self, branch: str) -> int:
         """One chain of acknowledged and unknown deeds, which give what is there."""
-        page = self._graph.commits.list(branch=branch, limit=100_000)
+        page = self._graph.commits.list(branch=branch, limit=100_000, all=True)
         commits = list(page)[::-1]
         assert commits[0].parent_commit_id is None
         for before, after in pairwise(commits):

@@ -181,6 +181,17 @@ def create_branch(notes: Journal, root: str, name: str, gate: str) -> None:
             notes.say("error", error.code, error.message)
 
 
+def create_tag(notes: Journal, root: str, name: str, gate: str) -> None:
+    """Waits for the gate and creates a tag."""
+    with Graph.open(root) as graph:
+        notes.say("ready")
+        _wait_for(Path(gate))
+        try:
+            notes.say("won", graph.tags.create(name).graph_commit_id)
+        except OmnigraphError as error:
+            notes.say("error", error.code, error.message)
+
+
 def write_branch(notes: Journal, root: str, branch: str, writer: str, gate: str) -> None:
     """Writes to a branch until it is gone."""
     with Graph.open(root) as graph:

@@ -8,6 +8,7 @@ from typing import Any
 from tests.reference.constants import Constants, write_literal
 from tests.reference.evaluator import Entity, ReferenceGraph
 from tests.reference.graphs import phrase
+from tests.reference.value_texts import degree, value_of
 
 from omnigraph.lang import EdgeType, NodeType, PropType, Scalar
 
@@ -18,6 +19,10 @@ _NAMES = (
     *("a", "b", "c", "d", "x", "y", "z", "aB", "ab", "_v", "zz", "n1", "node"),
     *("count", "limit", "e2", "k", "m", "q", "r", "s", "t", "u", "v", "w"),
 )
+
+
+_HOPS = PropType(scalar=Scalar.I64)
+_PATH = PropType(scalar=Scalar.STRING, is_list=True)
 
 
 class _Walk(str):
@@ -33,10 +38,12 @@ class Scope:
     nodes: dict[str, str] = field(default_factory=dict)
     edges: dict[str, str] = field(default_factory=dict)
     own: set[str] = field(default_factory=set)
+    walks: list[tuple[str, str, bool]] = field(default_factory=list)
+    """Ends of the traversals in force, and whether both are of one type; none for a bound edge."""
 
     def child(self) -> "Scope":
         """The scope of a clause list inside this one."""
-        return Scope(dict(self.nodes), dict(self.edges), set())
+        return Scope(dict(self.nodes), dict(self.edges), set(), list(self.walks))
 
     def bind(self, var: str, type_name: str) -> None:
         """Bind a node variable of this clause list."""
@@ -92,7 +99,11 @@ class ClauseWriter:
             self.note("match: cross product")
             clauses.append(self.binding(scope, self.rng.choice(list(self.graph.nodes))))
         clauses += self.filters(scope, self.rng.choice((0, 0, 0, 1, 1, 2)))
+        written = set(scope.nodes)
         clauses += self.negations(scope, depth=0)
+        if set(scope.nodes) - written and self.chance(0.4):
+            self.note("filter: after an optional block")
+            clauses += self.filters(scope, 1)
         return scope, self.ordered(clauses)
 
     def ordered(self, clauses: list[str]) -> list[str]:
@@ -157,7 +168,11 @@ class ClauseWriter:
             left, right = right, left
         self.note("walk: undirected" if undirected else f"walk: {end} the bound end")
         word = f"<{_word(edge)}>" if undirected else _word(edge)
+        known_edges = len(scope.edges)
         middle = self.edge_part(scope, edge, word)
+        # An edge variable makes the walk one that tells nothing, and the pair one that cannot ask.
+        told = 1 if len(scope.edges) == known_edges else 2
+        scope.walks += [(left, right, one_type)] * told
         clauses: list[str] = [_Walk(f"${left} {middle} ${right}")]
         if is_new:
             scope.bind(other, other_type)
@@ -197,10 +212,72 @@ class ClauseWriter:
         return word
 
     def filters(self, scope: Scope, count: int) -> list[str]:
-        found = [self.filter(list(self.columns(scope)), scope) for _ in range(count)]
+        found = [self.condition(list(self.columns(scope)), scope) for _ in range(count)]
         return [each for each in found if each is not None]
 
+    def condition(self, columns: list[Column], scope: Scope, depth: int = 0) -> str | None:
+        """One condition: mostly a filter, else filters under `and`, `or` and `not`."""
+        roll = self.rng.random()
+        if depth == 3 or roll > 0.45:
+            return self.filter(columns, scope)
+        if roll < 0.15:
+            part = self.condition(columns, scope, depth + 1)
+            if part is None:
+                return None
+            self.note("condition: not")
+            return f"not ({part})"
+        word = self.rng.choice(("and", "or", "or"))
+        wanted = (self.condition(columns, scope, depth + 1) for _ in range(self.rng.choice((2, 3))))
+        parts = [part for part in wanted if part is not None]
+        if not parts:
+            return None
+        self.note(f"condition: {word}")
+        joined = f" {word} ".join(f"({part})" if self.chance(0.6) else part for part in parts)
+        return f"({joined})" if depth and self.chance(0.8) else joined
+
+    def null_test(self, columns: list[Column]) -> str | None:
+        column = self.pick(columns, lambda _: True)
+        if column is None:
+            return None
+        word = self.rng.choice(("is null", "is not null"))
+        self.note(f"filter: {word}")
+        return f"{column.text} {word}"
+
+    def membership(self, columns: list[Column]) -> str | None:
+        """A column in a list of constants, in a list parameter, or in another column."""
+        column = self.pick(columns, lambda each: each.is_plain)
+        if column is None:
+            return None
+        word = self.rng.choice(("in", "not in"))
+        lists = self.pick(
+            columns,
+            lambda each: each.type.is_list and column.type.is_compatible_with(each.type.item),
+        )
+        if lists is not None and self.chance(0.4):
+            self.note(f"filter: {word} a column")
+            return f"{column.text} {word} {lists.text}"
+        self.note(f"filter: {word} constants")
+        return f"{column.text} {word} {self.constants.members(column.type, column.seen)}"
+
     def columns(self, scope: Scope) -> Iterator[Column]:
+        """Every property in force, and now and then a value that is computed from one."""
+        found = list(self.properties(scope))
+        yield from found
+        if found and self.chance(0.4):
+            column = self.rng.choice(found)
+            value = value_of(self.rng, column.text, column.type)
+            if value is not None:
+                self.note("value")
+                yield Column(value[0], value[1], [])
+        if scope.nodes and self.chance(0.15):
+            var = self.rng.choice(sorted(scope.nodes))
+            edges = list(self.graph.catalog.edge_types.values())
+            counted = degree(self.rng, var, scope.nodes[var], edges)
+            if counted is not None:
+                self.note("value: count")
+                yield Column(counted, PropType(scalar=Scalar.I64), [])
+
+    def properties(self, scope: Scope) -> Iterator[Column]:
         """Every property in force."""
         catalog, graph = self.graph.catalog, self.graph
         for var, type_name in scope.nodes.items():
@@ -209,12 +286,22 @@ class ClauseWriter:
         for var, type_name in scope.edges.items():
             for name, kind in _types(catalog.edge_types[type_name]):
                 yield Column(f"${var}.{name}", kind, _seen(graph.edges[type_name], name))
+        pairs = [frozenset((left, right)) for left, right, _ in scope.walks]
+        for left, right, one_type in scope.walks:
+            if "_" not in (left, right) and pairs.count(frozenset((left, right))) == 1:
+                self.note("walk: told")
+                yield Column(f"hops(${left}, ${right})", _HOPS, [1, 2, 3])
+                if one_type:
+                    yield Column(f"path(${left}, ${right})", _PATH, [["a"]])
+                    yield Column(f"path(${right}, ${left})", _PATH, [["a"]])
 
     def filter(self, columns: list[Column], scope: Scope) -> str | None:
         """One filter on the columns, or None when the kind that was drawn has no operands."""
         writers: list[tuple[int, Callable[[], str | None]]] = [
             (8, lambda: self.with_constant(columns)),
             (4, lambda: self.with_column(columns)),
+            (3, lambda: self.null_test(columns)),
+            (3, lambda: self.membership(columns)),
             (2, lambda: self.list_member(columns)),
             (1, lambda: self.in_constant_list(columns)),
             (2, lambda: self.text_part(columns)),
@@ -400,8 +487,20 @@ class ClauseWriter:
             if inner:
                 self.note("negation: nested")
             clauses += inner
-        self.names = names
-        return f"not {{ {' '.join(self.ordered(clauses))} }}"
+        word = self.rng.choice(("not", "not", "exists", "optional", "optional"))
+        joined = {frozenset(walk[:2]) for walk in outer.walks}
+        if any(frozenset(walk[:2]) in joined for walk in scope.walks[len(outer.walks) :]):
+            # A second traversal between two variables would leave `hops` of them without a meaning.
+            word = "exists" if word == "optional" else word
+        self.note(f"block: {word}")
+        if word == "optional":
+            outer.walks = list(scope.walks)
+            outer.nodes |= {var: scope.nodes[var] for var in scope.own}
+            outer.edges |= scope.edges
+            outer.own |= scope.own
+        else:
+            self.names = names
+        return f"{word} {{ {' '.join(self.ordered(clauses))} }}"
 
     def negated_walk(self, scope: Scope) -> list[str]:
         self.note("negation: walk")

@@ -5,7 +5,7 @@ rules give it, not by rewriting the comparison. `None` is null, and as a truth v
 """
 
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from fractions import Fraction
@@ -34,9 +34,13 @@ class Operand:
     is_column: bool
 
 
-def is_true(op: FilterOp, left: Operand, right: Operand) -> bool:
-    """The filter keeps the row."""
+def truth(op: FilterOp, left: Operand, right: Operand) -> bool | None:
+    """What a comparison says; None is unknown."""
     match op:
+        case FilterOp.IN:
+            if left.value is None or right.value is None:
+                return None
+            return _has_member(right, left)
         case FilterOp.LIST_CONTAINS:
             return _has_member(left, right)
         case FilterOp.STR_CONTAINS:
@@ -44,7 +48,18 @@ def is_true(op: FilterOp, left: Operand, right: Operand) -> bool:
         case FilterOp.STARTS_WITH:
             return _texts(left, right, lambda text, part: text.startswith(part))
         case _:
-            return compare(op, left, right) is True
+            return compare(op, left, right)
+
+
+def every(truths: Iterable[bool | None]) -> bool | None:
+    """`and` of three truth values."""
+    seen = list(truths)
+    return False if False in seen else None if None in seen else True
+
+
+def opposite(value: bool | None) -> bool | None:  # noqa: FBT001 - a truth value
+    """`not` of three truth values."""
+    return None if value is None else not value
 
 
 def compare(op: FilterOp, left: Operand, right: Operand) -> bool | None:

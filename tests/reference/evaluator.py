@@ -15,13 +15,17 @@ from tests.reference.comparison import (
     Operand,
     argument_value,
     constant_value,
-    is_true,
+    every,
+    opposite,
     sort_form,
+    truth,
 )
+from tests.reference.computed import as_type, computed
 
 from omnigraph.lang import Catalog, QueryIR, compile_schema, ir
 from omnigraph.lang.ir import AggFunc, ExpandDirection
-from omnigraph.lang.types import BOOL, F64, STRING
+from omnigraph.lang.ir_counts import bind_counts
+from omnigraph.lang.types import BOOL, F64, I64, STRING
 
 Entity = Mapping[str, Any]
 Bound = Mapping[str, Entity]
@@ -58,11 +62,23 @@ def evaluate(
         param.name: argument_value(params.get(param.name), param.type) for param in query.params
     }
     values.update({name: value for name, value in params.items() if name.startswith("__")})
+    query = bind_counts(query, values)
     run = _Run(query=query, graph=graph, params=values)
     run.matched = list(run.rows(query.ops, {}))
     is_aggregate = any(isinstance(column.expr, ir.Agg) for column in query.returns)
-    ordered = run.grouped() if is_aggregate else run.plain()
-    return ordered if query.limit is None else ordered[: query.limit]
+    ordered = run.grouped() if is_aggregate or query.distinct else run.plain()
+    skipped = ordered[query.offset or 0 :]
+    return skipped if query.limit is None else skipped[: query.limit]
+
+
+class _Nothing(dict[str, object]):
+    """What an optional variable is bound to where there is no solution: every property is null."""
+
+    def __missing__(self, key: str) -> None:
+        return None
+
+
+_NOTHING = _Nothing()
 
 
 @dataclass(slots=True, kw_only=True)
@@ -74,6 +90,8 @@ class _Run:
     """All rows of the match, once it has run."""
     known: dict[tuple[str, ExpandDirection, str], list[str]] = field(default_factory=dict)
     """Neighbours that were looked up before."""
+    columns: Mapping[str, object] = field(default_factory=dict)
+    """The columns of the group that is looked at."""
     scores: dict[ir.Rrf, dict[str, tuple[float, float]]] = field(default_factory=dict)
 
     def rows(self, ops: Sequence[ir.Op], row: Bound) -> Iterator[Bound]:
@@ -90,47 +108,82 @@ class _Run:
                 for node in self.graph.nodes[op.type]:
                     yield from self.kept(op.filters, {**row, op.var: node})
             case ir.Expand(edge_var=None):
-                for node in self.reached(op, str(row[op.src_var]["id"])):
-                    yield from self.kept(op.dst_filters, {**row, op.dst_var: node})
+                if row[op.src_var]["id"] is None:
+                    return
+                for node, told in self.reached(op, str(row[op.src_var]["id"])):
+                    walked = {} if op.walk_var is None else {op.walk_var: told}
+                    yield from self.kept(op.dst_filters, {**row, op.dst_var: node, **walked})
             case ir.Expand():
                 yield from self.edge_rows(op, row)
             case ir.Where():
                 yield from self.kept([op.filter], row)
-            case ir.AntiJoin():
-                if next(self.rows(op.inner, row), None) is None:
-                    yield row
+            case _:
+                yield from self.joined(op, row)
 
-    def kept(self, filters: Sequence[ir.Filter], row: Bound) -> Iterator[Bound]:
-        if all(
-            is_true(each.op, self.operand(each.left, row), self.operand(each.right, row))
-            for each in filters
-        ):
+    def joined(self, op: ir.Join, row: Bound) -> Iterator[Bound]:
+        found = list(self.rows(op.inner, row))
+        match op:
+            case ir.AntiJoin():
+                yield from [] if found else [row]
+            case ir.SemiJoin():
+                yield from [row] if found else []
+            case ir.Optional():
+                yield from found or [{**row, **dict.fromkeys(op.vars, _NOTHING)}]
+
+    def kept(self, filters: Sequence[ir.Condition], row: Bound) -> Iterator[Bound]:
+        if all(self.truth(each, row) is True for each in filters):
             yield row
 
-    def reached(self, op: ir.Expand, start: str) -> Iterator[Entity]:
-        """Destinations of a walk without edge variable, each once: breadth first."""
+    def truth(self, condition: ir.Condition, row: Bound) -> bool | None:
+        """What a condition says of a row; None is unknown."""
+        match condition:
+            case ir.Filter(left, op, right):
+                return truth(op, self.operand(left, row), self.operand(right, row))
+            case ir.NullTest(expr):
+                return self.operand(expr, row).value is None
+            case ir.Negated(part):
+                return opposite(self.truth(part, row))
+            case ir.AllOf(parts):
+                return every(self.truth(part, row) for part in parts)
+            case ir.AnyOf(parts):
+                return opposite(every(opposite(self.truth(part, row)) for part in parts))
+
+    def reached(self, op: ir.Expand, start: str) -> Iterator[tuple[Entity, Entity]]:
+        """Destinations of a walk without edge variable, each once: breadth first.
+
+        With each comes what the walk tells of itself: the distance, and of all shortest paths the
+        one whose ids are smallest as they are read.
+        """
         edge = self.graph.catalog.edge_types[op.edge]
         joins_one_type = edge.from_type == edge.to_type
         src_type = edge.to_type if op.direction is ExpandDirection.IN else edge.from_type
         s = (src_type, start)
         visited, frontier, emitted = {s}, [s], list[tuple[str, str]]()
+        ways: dict[tuple[str, str], list[list[str]]] = {s: [[start]]}
+        told: dict[tuple[str, str], Entity] = {}
         for hop in range(1, (op.max_hops if joins_one_type else 1) + 1):
-            following = []
+            following = list[tuple[str, str]]()
+            longer: dict[tuple[str, str], list[list[str]]] = {}
             for x in frontier:
                 for y in self.neighbours(op, x):
                     if y == x:
                         if hop >= op.min_hops and y not in emitted:
                             emitted.append(y)
+                            told[y] = _told(op, hop, [[*way, y[1]] for way in ways[x]])
                         continue
+                    if y not in visited or y in following:
+                        longer.setdefault(y, []).extend([*way, y[1]] for way in ways[x])
                     if y in visited:
                         continue
                     visited.add(y)
                     following.append(y)
                     if hop >= op.min_hops and y not in emitted:
                         emitted.append(y)
+            ways |= longer
+            told |= {y: _told(op, hop, longer[y]) for y in following if y in emitted}
             frontier = following
-        for _, found in emitted:
-            yield self.graph.node_by_id[op.dst_type, found]
+        for found in emitted:
+            yield self.graph.node_by_id[op.dst_type, found[1]], told[found]
 
     def neighbours(self, op: ir.Expand, x: tuple[str, str]) -> list[tuple[str, str]]:
         """`N(x)`: ids ascending, distinct."""
@@ -142,6 +195,8 @@ class _Run:
 
     def edge_rows(self, op: ir.Expand, row: Bound) -> Iterator[Bound]:
         """One row per stored edge; a self loop once, also when either direction is asked for."""
+        if row[op.src_var]["id"] is None:
+            return
         start = str(row[op.src_var]["id"])
         for edge in sorted(self.graph.edges[op.edge], key=lambda each: sort_form(each["id"])):
             for end in _ends(op, edge, start):
@@ -159,18 +214,46 @@ class _Run:
                 return Operand(value=self.params[name], type=kind, is_column=False)
             case ir.Lit(value, kind):
                 return Operand(value=constant_value(value, kind), type=kind, is_column=False)
-            case ir.Search() | ir.MatchText() | ir.Fuzzy():
-                return Operand(value=self.is_found(expr, row), type=BOOL, is_column=True)
+            case ir.Computed() | ir.If() | ir.TypeOf() | ir.CountOf():
+                return self.value(expr, row)
+            case ir.Search() | ir.MatchText() | ir.Fuzzy() | ir.Nearest() | ir.Rrf():
+                return self.searched(expr, row)
+            case ir.Alias(name):
+                kind = next(each.type for each in self.query.result_schema if each.name == name)
+                return Operand(value=self.columns[name], type=kind, is_column=True)
+            case ir.Bm25() | ir.Agg():
+                raise NotImplementedError(f"the reference has no value for {expr}")
+
+    def searched(self, expr: ir.TextCall | ir.Nearest | ir.Rrf, row: Bound) -> Operand:
+        match expr:
             case ir.Nearest():
                 return Operand(value=self.distance(expr, row), type=F64, is_column=True)
             case ir.Rrf():
                 found = self.fused(expr).get(row[expr.first.var]["id"], (0.0,))
                 return Operand(value=found[0], type=F64, is_column=True)
-            case ir.Alias(name):
-                column = next(each for each in self.query.returns if each.name == name)
-                return self.operand(column.expr, row)
-            case ir.Bm25() | ir.Agg():
-                raise NotImplementedError(f"the reference has no value for {expr}")
+            case _:
+                return Operand(value=self.is_found(expr, row), type=BOOL, is_column=True)
+
+    def value(self, expr: ir.Value, row: Bound) -> Operand:
+        """A value that is computed for the row."""
+        match expr:
+            case ir.Computed(ir.ValueFunc.COALESCE, args, kind):
+                values = (self.operand(arg, row).value for arg in args)
+                found = next((value for value in values if value is not None), None)
+                return Operand(value=as_type(found, kind), type=kind, is_column=True)
+            case ir.Computed(_, args, kind):
+                given = [self.operand(arg, row).value for arg in args]
+                return Operand(value=computed(expr, given), type=kind, is_column=True)
+            case ir.If(condition, then, otherwise, kind):
+                taken = then if self.truth(condition, row) is True else otherwise
+                found = self.operand(taken, row).value
+                return Operand(value=as_type(found, kind), type=kind, is_column=True)
+            case ir.TypeOf(var, name):
+                is_there = row[var]["id"] is not None
+                return Operand(value=name if is_there else None, type=STRING, is_column=True)
+            case ir.CountOf(inner):
+                count = sum(1 for _ in self.rows(inner, row))
+                return Operand(value=count, type=I64, is_column=True)
 
     def constant(self, expr: ir.Param | ir.Lit) -> Any:  # noqa: ANN401 - any value
         return self.operand(expr, {}).value
@@ -212,6 +295,12 @@ class _Run:
         self.scores[call] = scores
         return scores
 
+    @property
+    def most(self) -> int | None:
+        """How many rows there may be, those that the offset skips included."""
+        limit = self.query.limit
+        return None if limit is None else limit + (self.query.offset or 0)
+
     def ranked(self, arm: ir.Nearest | ir.Bm25) -> list[str]:
         """The ids of the match that an arm ranks, best first."""
         if isinstance(arm, ir.Bm25):
@@ -219,7 +308,7 @@ class _Run:
         by_id = {row[arm.var]["id"]: self.distance(arm, row) for row in self.matched}
         found = [(distance, entity) for entity, distance in by_id.items() if distance is not None]
         found.sort(key=lambda each: (each[0], sort_form(each[1])))
-        return [entity for _, entity in found[: self.query.limit]]
+        return [entity for _, entity in found[: self.most]]
 
     def plain(self) -> list[tuple[object, ...]]:
         """One result row per row of the match."""
@@ -277,16 +366,26 @@ class _Run:
                 )
             )
         names = [each.name for each in columns]
+        rows = [row for row in rows if self.is_had(dict(zip(names, row, strict=True)))]
         for ordering in reversed(self.query.order):
             at = names.index(cast("ir.Alias", ordering.expr).name)  # every key is a column here
             rows.sort(key=_by_column(at), reverse=ordering.descending)
         return rows
 
+    def is_had(self, columns: Mapping[str, object]) -> bool:
+        """Whether a group passes `having`."""
+        self.columns = columns
+        return all(self.truth(each, {}) is True for each in self.query.having or ())
+
     def aggregate(self, agg: ir.Agg, rows: Sequence[Bound]) -> object:
         operands = [self.operand(agg.arg, row) for row in rows]
         values: list[Any] = [each.value for each in operands if each.value is not None]
+        if agg.distinct:
+            values = list({sort_form(value): value for value in values}.values())
         if agg.func is AggFunc.COUNT:
             return len(values)
+        if agg.func is AggFunc.COLLECT:
+            return sorted(values, key=sort_form)
         if not values:
             return None
         match agg.func:
@@ -310,10 +409,12 @@ def _ends(op: ir.Expand, edge: Entity, x: str) -> set[str]:
     return found
 
 
-def _tie_key(row: Bound) -> list[bytes]:
+def _tie_key(row: Bound) -> list[tuple[bool, bytes]]:
     """Ids of all bound variables, variables in name order, hidden ones last."""
-    names = sorted(row, key=lambda name: (name.startswith("#"), name.encode()))
-    return [row[name]["id"].encode() for name in names]
+    entities = (name for name in row if not ir.is_walk_var(name))
+    names = sorted(entities, key=lambda name: (name.startswith("#"), name.encode()))
+    ids = [row[name]["id"] for name in names]
+    return [(False, b"") if each is None else (True, str(each).encode()) for each in ids]
 
 
 def _null_first(value: object) -> tuple[bool, Any]:
@@ -322,3 +423,15 @@ def _null_first(value: object) -> tuple[bool, Any]:
 
 def _by_column(at: int) -> Callable[[tuple[object, ...]], tuple[bool, Any]]:
     return lambda row: _null_first(row[at])
+
+
+def _told(op: ir.Expand, hops: int, ways: list[list[str]]) -> Entity:
+    """What a walk tells, from all its shortest ways."""
+    if op.is_turned:
+        ways = [way[::-1] for way in ways]
+
+    def smallest(paths: list[list[str]]) -> list[str]:
+        return min(paths, key=lambda path: [sort_form(node) for node in path])
+
+    back = [way[::-1] for way in ways]
+    return {"hops": hops, "path": smallest(ways), "path_back": smallest(back)}

@@ -69,6 +69,8 @@ def generate_query(graph: ReferenceGraph, seed: str) -> GeneratedQuery:
         tail.aggregate()
     elif rng.random() < 0.15:
         tail.rank()
+    elif rng.random() < 0.15:
+        tail.distinct_rows()
     else:
         tail.plain()
     lines = ["  ".join(("", *match)), *tail.lines()]
@@ -96,16 +98,33 @@ class _Tail:
     """Result columns to sort by: their alias, or the expression again."""
     order: list[str] = field(default_factory=list)
     limit: int | None = None
+    distinct: bool = False
+    counts: list[str] = field(default_factory=list)
+    """Returned counts, as `having` names them."""
 
     def lines(self) -> list[str]:
-        lines = [f"return {{ {', '.join(self.returns)} }}"]
+        lines = [f"return {'distinct ' * self.distinct}{{ {', '.join(self.returns)} }}"]
+        if self.counts and self.rng.random() < 0.3:
+            self.clauses.note("having")
+            count = self.rng.choice(self.counts)
+            lines.append(f"having {{ not ({count} = 1) or {count} is null }}")
         if self.order:
             self.clauses.note("order")
             lines.append(f"order {{ {', '.join(self.order)} }}")
         if self.limit is not None:
             self.clauses.note("limit 0" if self.limit == 0 else "limit")
-            lines.append(f"limit {self.limit}")
+            lines.append(f"limit {self.counted(self.limit)}")
+        if self.rng.random() < 0.2:
+            self.clauses.note("offset")
+            lines.append(f"offset {self.counted(self.rng.choice((0, 1, 3, 50)))}")
         return lines
+
+    def counted(self, count: int) -> str:
+        """A count, written or given as a parameter."""
+        if self.rng.random() < 0.7:
+            return str(count)
+        self.clauses.note("count: parameter")
+        return self.clauses.constants.declare(PropType(scalar=Scalar.I64), count)
 
     def plain(self) -> None:
         """Columns of the rows of the match."""
@@ -133,7 +152,12 @@ class _Tail:
         elif columns:
             column = self.rng.choice(columns)
             self.clauses.note(f"return: {_shown(column.type)}")
-            self.add(column.text, column.text[1:], column.type)
+            self.add(
+                column.text,
+                column.text[1:],
+                column.type,
+                aliased=not column.text.startswith("$"),
+            )
         else:
             self.add_constant()
 
@@ -190,6 +214,17 @@ class _Tail:
             self.clauses.note("order: descending")
         return key + direction
 
+    def distinct_rows(self) -> None:
+        """Columns whose rows are made distinct."""
+        self.distinct = True
+        self.clauses.note("distinct")
+        for _ in range(self.rng.choice((1, 2, 3))):
+            self.add_group_key(list(self.clauses.columns(self.scope)))
+        for key in self.rng.sample(self.sortable, min(len(self.sortable), self.rng.choice((0, 1)))):
+            self.order.append(self.directed(key))
+        if self.rng.random() < 0.3:
+            self.limit = self.rng.choice((0, 1, 3, 20))
+
     def aggregate(self) -> None:
         """Group keys and aggregates, in any order."""
         columns = list(self.clauses.columns(self.scope))
@@ -215,14 +250,25 @@ class _Tail:
             return
         column = self.rng.choice(plain)
         self.clauses.note(f"group: {_shown(column.type)}")
-        self.add(column.text, column.text[1:], column.type)
+        is_call = not column.text.startswith("$")
+        self.add(column.text, column.text[1:], column.type, aliased=is_call)
 
     def add_aggregate(self, columns: list[Column]) -> None:
-        func = self.rng.choice(("count", "count", "sum", "avg", "min", "max"))
+        func = self.rng.choice(("count", "count", "sum", "avg", "min", "max", "collect"))
+        if self.rng.random() < 0.15:
+            plain = [f"${var}" for var in self.scope.nodes]
+            plain += [each.text for each in columns if each.is_plain]
+            func = self.rng.choice(("count", "collect"))
+            self.clauses.note(f"aggregate: {func} of distinct values")
+            kind = _COUNT if func == "count" else _LIST
+            self.add(f"{func}(distinct {self.rng.choice(plain)})", func, kind)
+            return
         arguments = [each for each in columns if _takes(func, each.type)]
         if func == "count" and (not arguments or self.rng.random() < 0.4):
             self.clauses.note("aggregate: count of a node variable")
-            self.add(f"count(${self.rng.choice(list(self.scope.nodes))})", "count", _COUNT)
+            counted = f"count(${self.rng.choice(list(self.scope.nodes))})"
+            self.counts.append(counted)
+            self.add(counted, "count", _COUNT)
         elif not arguments:
             self.add(f"count(${self.rng.choice(list(self.scope.nodes))})", "count", _COUNT)
         else:
@@ -230,7 +276,7 @@ class _Tail:
             self.clauses.note(f"aggregate: {func} of {chosen.type.scalar}")
             # Sums of floats may differ in the last digits, which would decide the order.
             is_inexact = func in ("sum", "avg") and chosen.type.scalar.is_float
-            kind = _LIST if is_inexact else _COUNT
+            kind = _LIST if is_inexact or func == "collect" else _COUNT
             self.add(f"{func}({chosen.text})", func, kind)
 
     def rank(self) -> None:

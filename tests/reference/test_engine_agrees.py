@@ -14,7 +14,7 @@ from tests.reference.storing import quick, store
 from omnigraph import Graph
 
 _QUERIES_PER_GRAPH = 40
-_QUICK_GRAPHS = 10
+_QUICK_GRAPHS = 6
 _SOME_GRAPHS = 50
 _ALL_GRAPHS = 500
 _SEEDS = [

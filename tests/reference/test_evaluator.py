@@ -5,7 +5,7 @@ from fractions import Fraction
 
 import pytest
 from tests.reference import text
-from tests.reference.comparison import Operand, compare, is_true, nearest_f32
+from tests.reference.comparison import Operand, compare, nearest_f32, truth
 from tests.reference.evaluator import ReferenceGraph, evaluate
 
 from omnigraph.lang import PropType, QueryIR, Scalar, compile_query
@@ -213,9 +213,9 @@ def test_null_makes_a_comparison_unknown_and_a_containment_false() -> None:
     assert compare(FilterOp.NE, null, _constant(Scalar.I64, 1)) is None
     assert compare(FilterOp.EQ, _column(Scalar.I64, 1), _constant(Scalar.I64, None)) is None
     items = Operand(value=[None, 3], type=PropType(scalar=Scalar.I64, is_list=True), is_column=True)
-    assert is_true(FilterOp.LIST_CONTAINS, items, _constant(Scalar.F64, 3.0))
-    assert not is_true(FilterOp.LIST_CONTAINS, items, _constant(Scalar.I64, None))
-    assert not is_true(
+    assert truth(FilterOp.LIST_CONTAINS, items, _constant(Scalar.F64, 3.0))
+    assert not truth(FilterOp.LIST_CONTAINS, items, _constant(Scalar.I64, None))
+    assert not truth(
         FilterOp.STARTS_WITH, _column(Scalar.STRING, None), _constant(Scalar.STRING, "")
     )
 

@@ -16,7 +16,7 @@ from tests.reference.storing import store
 from omnigraph.lang import Scalar
 from omnigraph.lang.arrow_schema import arrow_field
 
-_GRAPHS = 36
+_GRAPHS = 47
 _MORE_GRAPHS = 80
 _QUERIES_PER_GRAPH = 25
 _PLAIN = [each for each in Scalar if each not in (Scalar.BLOB, Scalar.VECTOR)]
@@ -43,8 +43,14 @@ FEATURES = {
     *("filter: a list contains a constant", "filter: a list contains a column"),
     *("filter: a constant list contains a column", "filter: contains of a text"),
     *("filter: starts_with of a text", "filter: a constant text contains a column"),
-    *("filter: ids", "filter: constants only"),
-    *("limit", "limit 0", "order", "order: descending"),
+    *("filter: ids", "filter: constants only", "filter: is null", "filter: is not null"),
+    *(f"filter: {word} {what}" for word in ("in", "not in") for what in ("constants", "a column")),
+    *("condition: and", "condition: or", "condition: not", "offset", "count: parameter"),
+    *("distinct", "having", "value", "value: count", "aggregate: count of distinct values"),
+    "aggregate: collect of distinct values",
+    *(f"aggregate: collect of {kind}" for kind in _ORDERED),
+    *("block: not", "block: exists", "block: optional", "filter: after an optional block"),
+    *("limit", "limit 0", "order", "order: descending", "walk: told"),
     *("match: cross product", "match: list member", "match: property"),
     *("negation: walk", "negation: nested", "negation: filter on an outer variable"),
     *("negation: join by a comparison", "negation: compares inner and outer variables"),

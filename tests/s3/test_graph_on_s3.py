@@ -26,6 +26,7 @@ from omnigraph.errors import (
     OmnigraphError,
     ReadOnlyGraph,
     RecoveryRequired,
+    SnapshotReclaimed,
     StorageDenied,
     StorageUnavailable,
     StorageUnsupported,
@@ -115,6 +116,31 @@ class GraphContract:
                 past = graph.snapshot(commit.graph_commit_id)
                 assert pairs_of(past) == [f"k{each}" for each in range(number + 1)]
 
+    @pytest.mark.extended
+    def test_a_schema_changes_with_its_rows_and_what_is_dropped_for_good_is_gone(
+        self, place: Place
+    ) -> None:
+        wanted = (
+            'node Left { key: String @key @rename_from("name")  level: I64 @default(7)'
+            "  note: String? @index }\nnode Place { name: String @key }\n"
+        )
+        with place.init() as graph:
+            write_pair(graph, "a", "b")
+            old = graph.snapshot()
+            applied = graph.schema.apply(wanted, allow_data_loss=True)
+            assert (applied.applied, applied.kept_data) == (True, ())
+        with place.open() as graph:
+            row = {"id": "a", "key": "a", "level": 7, "note": None}
+            assert graph.snapshot().entity("Left", "a") == row
+            past = graph.snapshot(old.graph_commit_id)
+            assert past.entity("Left", "a") == {"id": "a", "name": "a"}
+            with pytest.raises(SnapshotReclaimed):
+                past.scan("Right").read_all()
+            graph.mutate('query q() { insert Left { key: "c", note: "a quick fox" } }')
+            found = 'query q() { match { $l: Left search($l.note, "fox") } return { $l.key } }'
+            assert graph.query(found).to_dicts() == [{"l.key": "c"}]
+            require_settled(graph)
+
     def test_branches_of_branches_fork_and_stay_apart(self, place: Place) -> None:
         with place.init() as graph:
             write_pair(graph, "root")
@@ -192,6 +218,7 @@ class GraphContract:
             require_settled(graph)
             assert pairs_of(graph.snapshot()) == ["a"]
 
+    @pytest.mark.extended
     def test_a_held_lease_keeps_others_waiting_and_a_released_one_does_not(
         self, place: Place
     ) -> None:
@@ -290,6 +317,7 @@ def _require_clean(error: OmnigraphError) -> None:
         assert forbidden not in text.lower()
 
 
+@pytest.mark.extended
 def test_both_clients_send_the_session_token(
     s3: StandIn, bucket: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -299,6 +327,7 @@ def test_both_clients_send_the_session_token(
     assert {each.session_token for each in seen.requests} == {"a-session"}
 
 
+@pytest.mark.extended
 def test_read_only_credentials_read_and_a_write_is_denied_and_changes_nothing(
     s3: StandIn, bucket: Place
 ) -> None:
@@ -321,6 +350,7 @@ def test_read_only_credentials_read_and_a_write_is_denied_and_changes_nothing(
         require_settled(graph)
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize(
     ("point", "told"),
     thinned(
@@ -367,6 +397,7 @@ def test_credentials_without_rights_are_denied(s3: StandIn, bucket: Place, call:
     _require_clean(denied.value)
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("call", thinned(BEGINNINGS))
 def test_a_missing_bucket_is_named(bucket: Place, call: str) -> None:
     absent = replace(bucket, root="s3://absent/graph")
@@ -406,6 +437,7 @@ CALLS: dict[str, Callable[[Graph, Place], object]] = {
 }
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("call", thinned(CALLS))
 def test_a_server_that_is_gone_is_unavailable_within_seconds(
     own_server: StandIn, tmp_path: Path, call: str

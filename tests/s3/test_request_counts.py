@@ -3,7 +3,7 @@
 The goal is 40 requests for one row into one table. A write makes 29 requests of its own, whatever
 the length of the history and the number of fragments of the manifest: a publish reads none of them.
 Every fourth write also removes four old leases, and the last of a cycle joins fragments after its
-acknowledgement.
+acknowledgement. A write that folds the tail of its table is counted apart: it comes once in six.
 """
 
 from collections import Counter
@@ -19,6 +19,7 @@ from tests.s3.stand_in import Seen, StandIn
 
 from omnigraph.api import Graph
 from omnigraph.graph.lifecycle.line_upkeep import WIDTH_ON_OBJECT_STORES
+from omnigraph.graph.lifecycle.tail_folding import TIERS
 from omnigraph.ids import MAIN_BRANCH_ID
 from omnigraph.settings import load_settings
 
@@ -35,6 +36,9 @@ OF_ITS_OWN = {"list": 14, "put": 6, "create": 4, "get": 3, "head": 1, "delete": 
 
 TIDIED_LEASES = 4
 OF_A_COMPACTION = 20
+OF_A_FOLD = 14
+"""One more version of the table: what is read, written and committed of it."""
+
 OF_A_JOINED_READ = 3
 """The next write looks for the rows of the head in the fragment that the others became."""
 
@@ -86,9 +90,12 @@ def _require_bounds(cost: Cost) -> None:
 
 
 @contextmanager
-def _with_history(s3: StandIn, folder: Path, commits: int) -> Iterator[Graph]:
+def _with_history(
+    s3: StandIn, folder: Path, commits: int, *, is_folding: bool = False
+) -> Iterator[Graph]:
     """A warm graph on S3 with so many commits, made on the local disk, its manifest compacted."""
-    local = load_settings({"OMNIGRAPH_DURABILITY": "process"})
+    upkeep = {"OMNIGRAPH_AUTO_MAINTENANCE": str(int(is_folding))}
+    local = load_settings({"OMNIGRAPH_DURABILITY": "process", **upkeep})
     with Graph.init(folder / str(commits), schema=SCHEMA, settings=local) as graph:
         for number in range(commits):
             with graph.write() as writer:
@@ -101,7 +108,7 @@ def _with_history(s3: StandIn, folder: Path, commits: int) -> Iterator[Graph]:
         if path.is_file():
             name = path.relative_to(folder / str(commits)).as_posix()
             obstore.put(store, name, path.read_bytes())
-    settings = load_settings(s3.environment())
+    settings = load_settings({**s3.environment(), **upkeep})
     with Graph.open(s3.uri(f"history-{commits}"), settings=settings) as graph:
         assert graph.snapshot().seq == commits
         _write(s3, graph, "warm")
@@ -160,6 +167,24 @@ def test_a_cycle_of_writes_up_to_the_next_compaction_stays_within_its_bounds(
     assert joining[0].requests <= bound
     assert after.requests <= sum(OF_ITS_OWN.values()) + OF_A_JOINED_READ
     assert max(each.requests for each in costs if each not in joining) <= GOAL
+
+
+@pytest.mark.extended
+def test_one_write_in_six_folds_the_tail_for_one_more_commit(s3: StandIn, tmp_path: Path) -> None:
+    width = TIERS[0][1]
+    with _with_history(s3, tmp_path, 10, is_folding=True) as graph:
+        costs = [_write(s3, graph, f"x{number}") for number in range(WIDTH_ON_OBJECT_STORES - 2)]
+    folding = [each for each in costs if _table_commits(each) == 2]
+    # The fragment that a fold leaves is the first of the next one.
+    assert 1 <= len(folding) <= 1 + len(costs) // (width - 1)
+    for each in costs:
+        if each.commits["__manifest"] == 1:
+            allowed = GOAL + OF_A_FOLD if each in folding else GOAL
+            assert each.requests <= allowed, dict(each.seen.kinds)
+
+
+def _table_commits(cost: Cost) -> int:
+    return sum(cost.commits.values()) - cost.commits["__manifest"]
 
 
 @pytest.mark.extended

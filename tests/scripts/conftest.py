@@ -34,7 +34,7 @@ class ScriptFile(pytest.File):
             raise self.CollectError(f"{self.path}: `extended` names {', '.join(sorted(unknown))}")
         for executor in playing:
             item = ScriptItem.from_parent(self, name=executor.name, executor=executor)
-            if executor.name in extended:
+            if executor.name in extended or executor.is_extended(self.path):
                 item.add_marker(pytest.mark.extended)
             yield item
 

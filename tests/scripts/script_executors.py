@@ -13,8 +13,10 @@ from typing import Literal, Protocol
 from unittest.mock import patch
 
 import pyarrow as pa
+from tests.serving import serving
 
-from omnigraph import Graph
+from omnigraph import Graph, connect
+from omnigraph.client import RemoteGraph
 from omnigraph.engine import streamed_groups
 from omnigraph.graph.commit.txn import PreparedWrite, WriteRequest, WriteTxn
 from omnigraph.graph.manifest.intent import SidecarKind
@@ -51,6 +53,14 @@ class Receipt:
     warnings: Sequence[str]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Merged:
+    """What a merge did."""
+
+    outcome: str
+    has_commit: bool
+
+
 class OpenGraph(Protocol):
     """One graph that the steps of a script read and write."""
 
@@ -74,6 +84,9 @@ class OpenGraph(Protocol):
     def delete_branch(self, name: str) -> None:
         """Delete a branch."""
 
+    def merge(self, source: str, target: str, *, strategy: str) -> Merged:
+        """Merge a branch into another."""
+
     def build_indexes(self, branch: str) -> None:
         """Make every declared index cover every row."""
 
@@ -90,6 +103,9 @@ class Executor(Protocol):
 
     def plays(self, path: Path) -> bool:
         """Whether a script has anything to tell about this executor."""
+
+    def is_extended(self, path: Path) -> bool:
+        """Whether a script takes longer here than the default suite has time for."""
 
     def open(
         self, folder: Path, schema: str, settings: Mapping[str, str]
@@ -113,10 +129,14 @@ class InProcess:
         """As the protocol has it."""
         return not self.is_streaming or path.name.startswith("aggregates")
 
+    def is_extended(self, path: Path) -> bool:  # noqa: ARG002 - scripts say it themselves
+        """As the protocol has it."""
+        return False
+
     @contextmanager
     def open(
         self, folder: Path, schema: str, settings: Mapping[str, str]
-    ) -> Iterator["InProcessGraph"]:
+    ) -> Iterator["PlayedGraph"]:
         """As the protocol has it."""
         environ = {
             "OMNIGRAPH_DURABILITY": "process",
@@ -128,21 +148,53 @@ class InProcess:
             patch.object(streamed_groups, "LARGE_SCAN", large),
             Graph.init(folder, schema=schema, settings=load_settings(environ)) as graph,
         ):
-            yield InProcessGraph(graph)
+            yield PlayedGraph(graph, graph)
 
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """A server on a socket, asked through the client; maintenance is done beside it."""
+
+    name: str = "http"
+
+    def plays(self, path: Path) -> bool:  # noqa: ARG002 - all of them
+        """As the protocol has it."""
+        return True
+
+    def is_extended(self, path: Path) -> bool:
+        """As the protocol has it."""
+        return path.name not in _QUICK_OVER_HTTP
+
+    @contextmanager
+    def open(
+        self, folder: Path, schema: str, settings: Mapping[str, str]
+    ) -> Iterator["PlayedGraph"]:
+        """As the protocol has it."""
+        known = load_settings({"OMNIGRAPH_DURABILITY": "process", **settings})
+        with (
+            Graph.init(folder, schema=schema, settings=known) as beside,
+            serving({"script": folder}, settings=known) as live,
+            connect(live.url, graph="script") as graph,
+        ):
+            yield PlayedGraph(graph, beside)
+
+
+_QUICK_OVER_HTTP = ("mutations.test", "result_types.test")
 
 EXECUTORS: tuple[Executor, ...] = (
     InProcess("csr", "csr"),
     InProcess("indexed", "indexed"),
     InProcess("streamed", "csr", is_streaming=True),
+    Served(),
 )
 
 
-class InProcessGraph:
-    """A graph that is open in this process."""
+class PlayedGraph:
+    """A graph, open here or behind a server, and a handle on its storage for maintenance."""
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: Graph | RemoteGraph, beside: Graph) -> None:
         self._graph = graph
+        self._beside = beside
 
     def query(
         self, source: str, params: Mapping[str, object], *, branch: str, commit: str | None
@@ -180,14 +232,19 @@ class InProcessGraph:
         """As the protocol has it."""
         self._graph.branches.delete(name)
 
+    def merge(self, source: str, target: str, *, strategy: str) -> Merged:
+        """As the protocol has it."""
+        result = self._graph.branches.merge(source, into=target, strategy=strategy)
+        return Merged(outcome=result.outcome.value, has_commit=result.commit is not None)
+
     def build_indexes(self, branch: str) -> None:
         """As the protocol has it."""
-        self._graph.maintenance.ensure_indices(branch=branch)
+        self._beside.maintenance.ensure_indices(branch=branch)
 
     def compact(self, type_name: str, branch: str) -> None:
         """Through the commit protocol: the public interface has no compaction yet."""
-        coordinator = self._graph._graph
-        item = self._graph.snapshot(branch=branch).type(type_name)
+        coordinator = self._beside._graph
+        item = self._beside.snapshot(branch=branch).type(type_name)
 
         def prepare(txn: WriteTxn) -> PreparedWrite:
             staged = txn.store.stage_compaction(txn.writable(ref_of(item)), txn.stamp)

@@ -67,6 +67,9 @@ KINDS: dict[str, Rule] = {
     ),
     "mutation": Rule(options=frozenset({"on"}), expects=Part.MUST),
     "branch": Rule(words=(2, 2), options=frozenset({"from"}), text=Part.NEVER),
+    "merge": Rule(
+        words=(1, 1), options=frozenset({"into", "by"}), text=Part.NEVER, expects=Part.MUST
+    ),
     "commit": Rule(words=(1, 1), options=frozenset({"on"}), text=Part.NEVER, expects=Part.NEVER),
     "indexes": Rule(options=frozenset({"on"}), text=Part.NEVER),
     "compact": Rule(words=(1, 1), options=frozenset({"on"}), text=Part.NEVER),
@@ -106,7 +109,7 @@ class Step:
     @property
     def branch(self) -> str:
         """The branch that the step reads or writes."""
-        return self.options.get("on", "main")
+        return self.options.get("on") or self.options.get("into", "main")
 
     def filled(self) -> "Step":
         """The step with the values of its loops in place of their names."""

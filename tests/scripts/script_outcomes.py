@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from typing import cast
 
-from tests.scripts.script_executors import Answer, Column, Receipt
+from tests.scripts.script_executors import Answer, Column, Merged, Receipt
 from tests.scripts.script_format import Step
 from tests.scripts.script_values import (
     Value,
@@ -23,10 +23,11 @@ from tests.scripts.script_values import (
 
 from omnigraph.errors import OmnigraphError
 
-Outcome = Answer | Receipt | OmnigraphError | None
+Outcome = Answer | Receipt | Merged | OmnigraphError | None
 """What a step led to; None where a step that has nothing to tell went well."""
 
 _DETAIL = re.compile(r"detail (?P<name>\w+) = (?P<value>.+)")
+_EXACT = ("violation ", "conflict ")
 _SAYS = re.compile(r"says (?P<text>\".*\")")
 
 
@@ -99,8 +100,10 @@ def actual_lines(step: Step, outcome: Outcome) -> list[str]:
             told = [f"warning {spell_value(each)}" for each in outcome.warnings]
             unchanged = [] if outcome.has_commit else ["no commit"]
             return [f"{outcome.nodes} nodes, {outcome.edges} edges", *unchanged, *told]
+        case Merged():
+            return [outcome.outcome]
         case OmnigraphError():
-            return [f"error {outcome.code}", *(f"violation {each}" for each in _codes(outcome))]
+            return [f"error {outcome.code}", *_broken(outcome)]
 
 
 def _is_typed(step: Step) -> bool:
@@ -185,15 +188,15 @@ def _compare_receipt(expected: Sequence[str], receipt: Receipt) -> list[Pair]:
 
 
 def _compare_error(step: Step, expected: Sequence[str], error: OmnigraphError) -> list[Pair]:
-    """Code and violations are exact; a message is told by pieces, details by some of them."""
-    codes = iter(_codes(error))
-    wants_codes = any(line.startswith("violation ") for line in expected)
+    """Code, violations and conflicts are exact; messages are told by pieces, details by some."""
+    broken = iter(_broken(error))
+    wants_broken = any(line.startswith(_EXACT) for line in expected)
     pairs: list[Pair] = []
     for line in expected:
         if line.startswith("error "):
             got = f"error {error.code}"
-        elif line.startswith("violation "):
-            got = f"violation {next(codes, '')}".rstrip()
+        elif line.startswith(_EXACT):
+            got = next(broken, "")
         elif match := _SAYS.fullmatch(line):
             is_said = str(parse_value(match["text"])) in error.message
             got = line if is_said else f"says {spell_value(error.message)}"
@@ -201,21 +204,30 @@ def _compare_error(step: Step, expected: Sequence[str], error: OmnigraphError) -
             found = error.details.get(match["name"])
             got = f"detail {match['name']} = {spell_value(found)}"
         else:
-            raise step.error(f"an error is told by `violation`, `says` and `detail`, not `{line}`")
+            raise step.error(
+                f"an error is told by `violation`, `conflict`, `says` and `detail`, not `{line}`"
+            )
         pairs.append(Pair(line, got, line == got))
-    if wants_codes:
-        pairs += [Pair("", f"violation {code}", is_same=False) for code in codes]
+    if wants_broken:
+        pairs += [Pair("", line, is_same=False) for line in broken]
     if not all(pair.is_same for pair in pairs):
         pairs.append(Pair("", f"says {spell_value(error.message)}", is_same=True))
     return pairs
 
 
-def _codes(error: OmnigraphError) -> list[str]:
-    """The codes of the broken rules, if the error tells of any."""
-    violations = cast(
-        "Sequence[Mapping[str, object]]", error.details.get("violations", ())
+def _broken(error: OmnigraphError) -> list[str]:
+    """The broken rules and the conflicts of an error, in the form of an expectation."""
+    violations, conflicts = (
+        cast("Sequence[Mapping[str, str | None]]", error.details.get(name, ()))
+        for name in ("violations", "merge_conflicts")
     )  # cast: as every front end gives them
-    return [str(each["code"]) for each in violations]
+    return [
+        *(f"violation {each['code']}" for each in violations),
+        *(
+            f"conflict {each['kind']} {each['type_name']} {spell_value(each['entity_id'])}"
+            for each in conflicts
+        ),
+    ]
 
 
 def render_pairs(pairs: Sequence[Pair]) -> str:

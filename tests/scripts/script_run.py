@@ -13,7 +13,7 @@ from tempfile import mkdtemp
 from typing import Self, cast
 
 from tests.scripts.script_cases import actual_cases, cases_of, compare_cases
-from tests.scripts.script_executors import Executor, LoadMode, OpenGraph, Receipt
+from tests.scripts.script_executors import Executor, LoadMode, Merged, OpenGraph, Receipt
 from tests.scripts.script_format import DIVIDER, ScriptError, Step, read_script
 from tests.scripts.script_loads import load_lines
 from tests.scripts.script_outcomes import Outcome, Pair, actual_lines, compare, render_pairs
@@ -117,12 +117,12 @@ class _Run:
 
     def _write(self, step: Step) -> Outcome:
         """The outcome of a step that may write; nothing moves where nothing was written."""
-        if step.kind not in ("load", "mutation"):
+        if step.kind not in ("load", "mutation", "merge"):
             return self._outcome(step)
         before = self._head_of(step)
         outcome = self._outcome(step)
         is_still = isinstance(outcome, OmnigraphError) or (
-            isinstance(outcome, Receipt) and not outcome.has_commit
+            isinstance(outcome, Receipt | Merged) and not outcome.has_commit
         )
         if is_still and before != self._head_of(step):
             raise AssertionError(f"{step.place}: the branch moved, though nothing was written")
@@ -145,6 +145,10 @@ class _Run:
                 )
             case "mutation":
                 return self._on(step).mutate(source, params, branch=step.branch)
+            case "merge":
+                return self._on(step).merge(
+                    step.words[0], step.branch, strategy=step.options.get("by", "fail")
+                )
             case "load":
                 mode = _one_of(step, _LOAD_MODES)
                 lines = load_lines(step)

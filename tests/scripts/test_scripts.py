@@ -6,12 +6,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from tests.scripts.script_executors import EXECUTORS, Answer, Column, LoadMode, Receipt
+from tests.scripts.script_executors import (
+    EXECUTORS,
+    Answer,
+    Column,
+    LoadMode,
+    Merged,
+    Receipt,
+)
 from tests.scripts.script_format import ScriptError, extended_executors, read_script
 from tests.scripts.script_run import Failure, rewrite, run_script
 from tests.scripts.script_values import SpellingError, cells_of, parse_value, spell_value
 
-from omnigraph.errors import ConstraintViolation, InvalidArgument
+from omnigraph.errors import ConstraintViolation, InvalidArgument, MergeConflicts
 
 SCHEMA = "schema\nnode P { name: String @key }\n\n"
 
@@ -31,6 +38,9 @@ class Recited:
 
     def plays(self, path: Path) -> bool:
         return path.suffix == ".test"
+
+    def is_extended(self, path: Path) -> bool:
+        return path.suffix != ".test"
 
     def open(
         self, folder: Path, schema: str, settings: Mapping[str, str]
@@ -66,6 +76,13 @@ class Recited:
 
     def delete_branch(self, name: str) -> None:
         self.calls.append(f"delete {name}")
+
+    def merge(self, source: str, target: str, *, strategy: str) -> Merged:
+        if strategy == "fail":
+            conflict = {"kind": "divergent_update", "type_name": "A", "entity_id": source}
+            raise MergeConflicts("both changed it", merge_conflicts=[conflict], total=1)
+        self.calls.append(f"merge {source} into {target} by {strategy}")
+        return Merged(outcome="merged", has_commit=True)
 
     def build_indexes(self, branch: str) -> None:
         self.calls.append(f"indexes {branch}")
@@ -298,6 +315,15 @@ def test_a_failure_shows_both_sides_and_goes_on_to_the_next_query(tmp_path: Path
     assert second.step.line == 11
 
 
+def test_a_merge_is_told_by_its_outcome_or_its_conflicts(tmp_path: Path) -> None:
+    right = 'merge b\n----\nerror merge_conflicts\nconflict divergent_update A "b"\n'
+    assert play(tmp_path, right + "\nmerge b into c by ours\n----\nmerged\n") == []
+    wrong = play(tmp_path, right.replace('"b"', '"c"'))
+    assert [failure.actual for failure in wrong] == [right.split("\n")[2:4]]
+    more = play(tmp_path, right + "conflict delete_vs_update A 1\n")
+    assert [failure.step.kind for failure in more] == ["merge"]
+
+
 def test_a_wrong_write_ends_the_script(tmp_path: Path) -> None:
     text = "mutation\ndo\n----\n9 nodes, 9 edges\n\n" + expecting("n", "7")
     assert [failure.step.kind for failure in play(tmp_path, text)] == ["mutation"]
@@ -394,5 +420,5 @@ def test_a_script_names_the_executors_that_are_extended(tmp_path: Path) -> None:
 
 def test_only_scripts_about_groups_are_streamed() -> None:
     played = [executor.name for executor in EXECUTORS if executor.plays(Path("order.test"))]
-    assert played == ["csr", "indexed"]
+    assert played == ["csr", "indexed", "http"]
     assert all(executor.plays(Path("aggregates.test")) for executor in EXECUTORS)

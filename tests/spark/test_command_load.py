@@ -74,6 +74,7 @@ def test_a_csv_is_loaded_with_its_columns_mapped(call: Door, people: Path) -> No
     ]
 
 
+@pytest.mark.extended
 def test_the_ends_of_edges_are_columns_of_any_name(call: Door, people: Path) -> None:
     pq.write_table(pa.table({"name": ["Ada", "Bob"]}), "people.parquet")
     nodes = ("--data", "people.parquet", "--type", "Person", "--mode", "append")

@@ -292,6 +292,7 @@ def test_columns_and_a_predicate_of_the_language_narrow_the_scan(source: Source)
     ]
 
 
+@pytest.mark.extended
 def test_a_frame_shows_its_snapshot_however_often_it_is_evaluated(
     session: PipelineSession, tmp_path: Path
 ) -> None:
@@ -306,6 +307,7 @@ def test_a_frame_shows_its_snapshot_however_often_it_is_evaluated(
 
         add("a")
         first = graph.snapshot().graph_commit_id
+        graph.tags.create("first")
         graph.branches.create("side")
         before = source.read(type="Person")
         add("b")
@@ -317,7 +319,8 @@ def test_a_frame_shows_its_snapshot_however_often_it_is_evaluated(
         assert names(before) == names(before.filter("age = 1")) == ["a"]
         assert names(source.read(type="Person")) == ["a", "b"]
         assert names(source.read(type="Person", branch="side")) == ["a", "c"]
-        assert names(source.read(type="Person", snapshot=first)) == ["a"]
+        for target in (first, "first", "1"):
+            assert names(source.read(type="Person", snapshot=target)) == ["a"]
         given = source.spark.read.format("omnigraph").schema(before.schema)
         given = given.options(graph=str(source.path), type="Person")
         assert names(given.load()) == ["a", "b"]
@@ -380,7 +383,10 @@ def test_a_view_of_sql_takes_the_same_options(source: Source) -> None:
                 "invalid_argument: Thing has no column 'photo'",
             ),
             ({"type": "Thing", "branch": "gone"}, "branch_not_found: "),
-            ({"type": "Thing", "snapshot": "01J"}, "commit_not_found: there is no commit '01J'"),
+            (
+                {"type": "Thing", "snapshot": "01J"},
+                "commit_not_found: there is no commit and no tag",
+            ),
             ({"system": "users"}, "invalid_argument: there is no system table 'users'"),
             (
                 {"query": "query q() {}"},

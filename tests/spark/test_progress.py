@@ -92,6 +92,7 @@ def waiting(started: Path) -> Callable[[int], Iterable[pa.RecordBatch]]:
 class TestStages:
     pytestmark = pytest.mark.timeout(600)
 
+    @pytest.mark.extended
     def test_progress_tells_the_stage_and_ends_with_all_tasks(
         self, session: PipelineSession, tmp_path: Path
     ) -> None:
@@ -143,6 +144,7 @@ class TestStages:
         with pytest.raises(Cancelled, match="stage check"):
             runner.run("check", lambda: session.spark.range(1).count())
 
+    @pytest.mark.extended
     def test_an_interrupt_cancels_the_jobs_and_is_passed_on(
         self, session: PipelineSession, tmp_path: Path
     ) -> None:

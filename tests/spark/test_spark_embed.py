@@ -296,6 +296,7 @@ def test_a_branch_is_filled_by_itself(bench: Bench) -> None:
     assert bench.head == before
 
 
+@pytest.mark.extended
 def test_a_text_that_changes_while_it_is_embedded_is_skipped_and_counted(bench: Bench) -> None:
     def change(seen: Seen) -> bytes:
         bench.change(
@@ -353,6 +354,7 @@ def test_a_change_of_other_rows_does_not_stand_in_the_way(bench: Bench) -> None:
     assert "late" in bench.vectors()
 
 
+@pytest.mark.extended
 def test_a_refusal_ends_the_job_and_what_was_paid_for_is_kept(bench: Bench) -> None:
     before = bench.head
     bench.environ["OMNIGRAPH_EMBED_REQUESTS_PER_MINUTE"] = "1800"
@@ -671,6 +673,7 @@ def test_a_killed_job_has_paid_for_what_it_had_and_the_next_pays_the_rest(bench:
     assert bench.kept == []
 
 
+@pytest.mark.extended
 def test_a_file_gives_the_same_bytes_on_spark(bench: Bench, tmp_path: Path) -> None:
     source = tmp_path / "in.jsonl"
     records: list[dict[str, object]] = [

@@ -85,7 +85,7 @@ class Twins:
         request: dict[str, Any] | None = None,
         **options: Any,  # noqa: ANN401 - as above
     ) -> JobReport:
-        names = ("on_error", "rejects", "max_rejects", "max_reject_ratio")
+        names = ("on_error", "rejects", "max_rejects", "max_reject_ratio", "cascade")
         rejects = {name: options.pop(name) for name in names if name in options}
         given = source if not isinstance(source, Path) else str(source)
         job = spark_load(
@@ -228,6 +228,7 @@ def test_rejects_of_many_files_name_them_and_stand_in_their_order(twins: Twins) 
         {"name": "y", "email": "s"},
         {"name": "z", "email": "s"},
     ]
+    (folder / "c.jsonl").write_bytes(person("finer"))
     again = twins.load_on_spark(folder, "merge", **_quarantine(twins), idempotency_key="night")
     told = twins.load_on_spark(folder, "merge", **_quarantine(twins), idempotency_key="night")
     assert told.already_loaded
@@ -284,6 +285,25 @@ def test_rows_of_parquet_and_frames_are_written_as_records_that_can_be_mended(
         '{"edge":"In","from":"one","to":"t0","data":{"id":"f1"}}',
         '{"edge":"In","from":"nobody","to":"t1","data":{"id":"f2"}}',
     }
+
+
+@pytest.mark.extended
+@pytest.mark.parametrize("mode", ["append", "merge", "overwrite"])
+def test_a_cascade_rejects_the_same_nodes_by_joins(twins: Twins, mode: str) -> None:
+    """By joins, which only input beyond a million rows takes otherwise."""
+    text = (
+        person("new")
+        + edge("In", "i1", "new", "t0")
+        + edge("In", "i2", "new", "nobody")
+        + person("other")
+        + edge("Knows", "k1", "other", "new")
+        + person("kept")
+        + edge("In", "i3", "kept", "t0")
+        + edge("In", "i4", "kept", "t1")
+    )
+    local, spark = twins.load(text, mode, driver_rows=JOINS, cascade=True)
+    assert spark == local
+    twins.require_equal()
 
 
 def test_a_second_attempt_takes_rows_back_that_are_good_by_then(twins: Twins) -> None:
@@ -357,3 +377,37 @@ def test_joins_reject_the_same_rows(mode: str, twins: Twins) -> None:
     assert len(local) == 3, local
     assert mode != "merge" or b"source 'p1' has 1 edge (min 2)" in local[2]["rejects.ndjson"]
     twins.require_equal()
+
+
+def test_values_that_an_expression_rejects_are_set_aside_with_what_they_were(
+    twins: Twins,
+) -> None:
+    path = twins.folder / "people.csv"
+    path.write_text("who,years,town\nada,36,x\nbob,old,y\ncy,,z\ndan,7,w\n")
+    columns = {
+        "name": "who",
+        "age": {"expr": "cast(years as int)"},
+        "email": {"expr": "concat('mail of ', element_at(array('x'), if(town = 'w', 0, 1)))"},
+    }
+    request = {"format": "csv", "type": "Person", "columns": columns}
+    report = twins.load_on_spark(path, "append", request=request, **_quarantine(twins))
+    assert report.violations["type_error"] == 2
+    failed = [each for each in rejects_of(report) if each["code"] == "type_error"]
+    assert [(each["source"], each["line"], each["property"]) for each in failed] == [
+        (str(path), 2, "age"),
+        (str(path), 4, "email"),
+    ]
+    assert "cast(years as int)" in failed[0]["message"]
+    assert '{"years":"old"}' in failed[0]["message"]
+    assert json.loads(failed[0]["raw"])["data"]["age"] == '{"years":"old"}'
+
+
+def test_values_that_an_expression_loses_are_counted(twins: Twins) -> None:
+    path = twins.folder / "people.csv"
+    path.write_text("who,years\nada,36\nbob,old\ncy,\ndan,NA\n")
+    columns = {"name": "who", "age": {"expr": "try_cast(years as int)"}}
+    request = {"format": "csv", "type": "Person", "columns": columns}
+    for dry_run in (True, False):
+        report = twins.load_on_spark(path, "append", request=request, dry_run=dry_run)
+        (lost,) = [each for each in report.warnings if "became null" in each]
+        assert lost.startswith("2 values became null: Person.age, which is the expression")

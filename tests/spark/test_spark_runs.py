@@ -20,6 +20,7 @@ from omnigraph.errors import (
     InputChanged,
     InvalidArgument,
     JsonValue,
+    LoadRejected,
     PipelineTaskError,
     ReadSetChanged,
     SettingInvalid,
@@ -113,6 +114,30 @@ def commits(graph: Graph) -> int:
     return len(graph.commits.list(limit=1_000))
 
 
+def test_rows_of_some_columns_change_only_those(
+    crm: Path, tmp_path: Path, graph: Graph, pipeline: Pipeline
+) -> None:
+    pipeline.run(crm)
+    (tmp_path / "ages.csv").write_text("who,age\np0,50\np1,1\np77,7\n")
+    some = """
+version: 1
+name: ages
+mode: MODE
+sources: {ages: {format: csv, path: ages.csv, schema: {who: string, age: int}}}
+nodes: [{type: Person, from: ages, columns: {slug: who, age: age}}]
+"""
+    file = tmp_path / "ages.yaml"
+    file.write_text(some.replace("MODE", "update"))
+    with pytest.raises(LoadRejected, match="there is no Person 'p77' to update"):
+        pipeline.run(file)
+    file.write_text(some.replace("MODE", "merge\ncolumns: only"))
+    (table,) = pipeline.run(file).tables
+    assert (table.added, table.changed, table.unchanged) == (1, 1, 1)
+    people = {each["slug"]: each for each in graph.snapshot().scan("Person").read_all().to_pylist()}
+    assert (people["p0"]["name"], people["p0"]["age"]) == ("Name 0", 50)
+    assert (people["p77"]["name"], people["p77"]["age"]) == (None, 7)
+
+
 def test_a_file_is_one_commit_and_the_same_run_again_is_none(
     crm: Path, graph: Graph, pipeline: Pipeline
 ) -> None:
@@ -133,7 +158,8 @@ def test_a_file_is_one_commit_and_the_same_run_again_is_none(
     assert commits(graph) == before + 1
     forced = pipeline.run(crm, force=True)
     assert not forced.already_loaded
-    assert [each.changed for each in forced.tables] == [3, 4, 2]
+    assert [each.unchanged for each in forced.tables] == [3, 4, 2]
+    assert (forced.commit, commits(graph)) == (None, before + 1)
 
 
 @pytest.mark.extended
@@ -285,8 +311,25 @@ def test_a_lag_reads_late_rows_again(feed: Feed, graph: Graph, pipeline: Pipelin
     pipeline.run(feed.path)
     feed.add(4)
     report = pipeline.run(feed.path)
-    assert (report.tables[0].added, report.tables[0].changed) == (1, 1)
+    assert (report.tables[0].added, report.tables[0].unchanged) == (1, 1)
     assert ids(graph, "Person") == ["e001", "e004", "e005"]
+
+
+def test_a_row_that_changes_within_the_lag_is_loaded_though_nothing_newer_came(
+    feed: Feed, graph: Graph, pipeline: Pipeline
+) -> None:
+    feed.declare(mode="merge", lag=", lag: 5m")
+    feed.add(16, 20)
+    pipeline.run(feed.path)
+    assert pipeline.run(feed.path).commit is None
+    first = feed.rows[0]
+    for minute in (18, 16):  # later, then again as it was
+        feed.rows[0] = (first[0], datetime(2024, 1, 1, 0, minute, tzinfo=UTC), *first[2:])
+        feed.publish()
+        report = pipeline.run(feed.path)
+        assert (report.already_loaded, report.tables[0].changed) == (False, 1)
+        line = b"".join(graph.export(types=["Person"])).splitlines()[0]
+        assert json.loads(line)["data"]["at"] == f"2024-01-01T00:{minute}:00.000Z"
 
 
 @pytest.mark.extended
@@ -410,7 +453,7 @@ def test_a_full_refresh_reads_everything(feed: Feed, graph: Graph, pipeline: Pip
     feed.publish()
     assert pipeline.run(feed.path).commit is None
     report = pipeline.run(feed.path, full_refresh=True)
-    assert (report.tables[0].added, report.tables[0].changed) == (2, 2)
+    assert (report.tables[0].added, report.tables[0].unchanged) == (2, 2)
     assert "1 rows without a value" in report.warnings[0]
     assert "never" in ids(graph, "Person")
 
@@ -654,7 +697,7 @@ def test_a_source_without_marks_warns_and_loads_again(tmp_path: Path, pipeline: 
     assert first.job_key is None
     assert "running it again loads it again" in first.warnings[0]
     second = pipeline.run(file)
-    assert (second.already_loaded, second.tables[0].changed) == (False, 1)
+    assert (second.already_loaded, second.tables[0].unchanged) == (False, 1)
 
 
 def test_a_written_frame_with_a_key_is_written_once(
@@ -666,7 +709,7 @@ def test_a_written_frame_with_a_key_is_written_once(
     again = pipeline.write(frame, type="Person", job_key="q-1-0")
     assert again.already_loaded
     assert replace(again, stages=()).commit == first.commit
-    assert pipeline.write(frame, type="Person").tables[0].changed == 1
+    assert pipeline.write(frame, type="Person").tables[0].unchanged == 1
 
 
 @pytest.mark.extended

@@ -173,6 +173,7 @@ def test_executors_that_may_not_write_are_told_and_nothing_is_committed(
         assert there.snapshot().count("Person") == 40
 
 
+@pytest.mark.extended
 def test_rejects_and_their_mark_are_written_to_a_bucket(store: StandIn, tmp_path: Path) -> None:
     text = people(0, 40) + b"nonsense\n" + knows(0, 41) + people(40, 1, age=0.5)
     put(store, "in/a.jsonl", text)

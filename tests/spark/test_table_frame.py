@@ -61,7 +61,7 @@ def test_columns_filters_edges_and_older_snapshots_are_read(
     graph: Graph, session: PipelineSession
 ) -> None:
     pipeline = graph.pipeline(session.spark)
-    before = graph.snapshot().graph_commit_id
+    before = graph.tags.create("before").graph_commit_id
     graph.load(b'{"type":"Thing","data":{"name":"c","small":9}}', mode="append")
 
     def names(**options: str) -> list[object]:
@@ -69,7 +69,7 @@ def test_columns_filters_edges_and_older_snapshots_are_read(
         return sorted(row["name"] for row in frame.toArrow().to_pylist())
 
     assert names() == ["a", "b", "c"]
-    assert names(snapshot=before) == ["a", "b"]
+    assert names(snapshot=before) == names(snapshot="before") == ["a", "b"]
     assert names(filter="small < 10") == ["b", "c"]
     assert pipeline.read(edge="Next").toArrow().to_pylist() == [{"id": "e", "src": "a", "dst": "b"}]
     assert pipeline.read(type="Empty").toArrow().column_names == ["id", "name"]

@@ -308,7 +308,7 @@ class TestEquality:
     def test_what_executors_wrote_moves_over_what_others_did_to_other_rows(
         self, offsets_bytes: int, bench: Workbench, session: PipelineSession
     ) -> None:
-        """Also where the others marked rows of the same fragments as deleted."""
+        """Also where the others marked rows of the same fragments as deleted, or joined them."""
         base = table_of(bench, *([doc(n, 1) for n in range(at, at + 10)] for at in (0, 10, 20)))
         base = bench.land(bench.store.stage_index(base, INDEXES, STAMP))
         mine = [*range(10), 12, 15, 21, 100, 101]
@@ -319,6 +319,9 @@ class TestEquality:
         newer = bench.delete(base, "d0013", "d0014")
         newer = bench.land(bench.store.stage_merge_insert(newer, docs([doc(11, 3)]), STAMP))
         newer = bench.land(bench.store.stage_append(newer, docs([doc(200, 3)]), STAMP))
+        newer = bench.land(bench.store.stage_compaction(newer, STAMP))
+        newer = bench.land(bench.store.stage_index(newer, INDEXES, STAMP))
+        newer = bench.delete(newer, "d0022")
         moved = staged
         for version in range(base.pin.version + 1, newer.pin.version + 1):
             assert moved.rebase is not None
@@ -326,7 +329,7 @@ class TestEquality:
         assert (moved.rows_added, moved.rows_changed) == (2, 13)
         assert set(moved.files) <= set(upserts.written)
         done = bench.land(moved)
-        model = {n: 1 for n in range(30) if n not in (13, 14)} | {11: 3, 200: 3}
+        model = {n: 1 for n in range(30) if n not in (13, 14, 22)} | {11: 3, 200: 3}
         model |= dict.fromkeys(mine, 2)
         assert contents(bench, done) == expected([doc(n, form) for n, form in model.items()])
         assert done.dataset.count_rows() == moved.rows_after == len(model)
@@ -339,7 +342,7 @@ class TestEquality:
             asked = f"rank >= {form * 10_000} and rank < {form * 10_000 + 7}"
             assert ids_of(done, asked, use_index=True) == ids_of(done, asked, use_index=False)
 
-    @pytest.mark.parametrize("others", thinned(["update", "insert", "delete", "compact"]))
+    @pytest.mark.parametrize("others", thinned(["update", "insert", "delete"]))
     def test_what_executors_wrote_is_written_anew_where_others_touched_it(
         self, others: str, bench: Workbench, session: PipelineSession
     ) -> None:
@@ -353,13 +356,34 @@ class TestEquality:
                 theirs = store.stage_append(base, docs([doc(100, 3)]), STAMP)
             case "update":
                 theirs = store.stage_merge_insert(base, docs([doc(6, 3)]), STAMP)
-            case "delete":
-                theirs = store.stage_delete(base, pa.array(["d0002"]), STAMP)
             case _:
-                theirs = store.stage_compaction(base, STAMP)
+                theirs = store.stage_delete(base, pa.array(["d0002"]), STAMP)
         assert staged.rebase is not None
         with pytest.raises(Stale, match="load again"):
             staged.rebase(bench.land(theirs))
+
+    @pytest.mark.parametrize("strategy", STRATEGIES)
+    def test_rows_that_are_there_as_they_are_given_stay(
+        self, strategy: MergeStrategy, bench: Workbench, session: PipelineSession
+    ) -> None:
+        merges = Merges(bench, session)
+        photos = [None, {"data": b"12", "uri": None}, {"data": None, "uri": "file:///nowhere/1"}]
+        known = [doc(n, 1, photos[n % 3]) for n in range(9)]
+        base = table_of(bench, known[:5], known[5:])
+        base = bench.land(bench.store.stage_index(base, INDEXES, STAMP))
+        upserts = merges.upserts(strategy)
+        nothing = upserts.stage(merges.view(base, docs(known[:4]), docs(known[4:])), STAMP)
+        assert (nothing.is_noop, nothing.rows_unchanged) == (True, 9)
+        assert upserts.written == []
+        other = [doc(1, 1, {"data": b"13", "uri": None}), doc(3, 2), doc(100, 1)]
+        handle, staged = merges.merge(base, strategy, docs([*other, *known[5:7]]), docs(known[7:]))
+        counts = (staged.rows_added, staged.rows_changed, staged.rows_unchanged)
+        assert counts == (1, 2, 4)
+        model = {row["id"]: row for row in [*known, *other]}
+        assert contents(bench, handle) == expected(list(model.values()))
+        require_kept(marks(base), marks(handle), {"d0001", "d0003"}, handle.pin.version)
+        covered = {each.rows_covered for each in bench.store.index_coverage(handle)}
+        assert covered == {0, 7}
 
     def test_a_fragment_whose_rows_are_all_replaced_goes(
         self, bench: Workbench, session: PipelineSession

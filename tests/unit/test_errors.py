@@ -44,6 +44,7 @@ NotServed                 not_served                          InputError        
 GraphNotFound             graph_not_found                     NotFoundError     never
 BranchNotFound            branch_not_found                    NotFoundError     never
 CommitNotFound            commit_not_found                    NotFoundError     never
+TagNotFound               tag_not_found                       NotFoundError     never
 StoredQueryNotFound       stored_query_not_found              NotFoundError     never
 BlobNotFound              blob_not_found                      NotFoundError     never
 SnapshotReclaimed         snapshot_reclaimed                  NotFoundError     never
@@ -57,6 +58,8 @@ KeyConflict               key_conflict                        ConflictError     
 IdempotencyKeyReused      idempotency_key_reused              ConflictError     never
 BranchExists              branch_exists                       ConflictError     never
 BranchHasDescendants      branch_has_descendants              ConflictError     never
+BranchHasTags             branch_has_tags                     ConflictError     never
+TagExists                 tag_exists                          ConflictError     never
 SchemaDiverged            schema_diverged                     ConflictError     never
 SchemaApplyBlocked        schema_apply_blocked_by_branches    ConflictError     never
 CommitHasNoParent         parentless_commit                   ConflictError     never

@@ -13,7 +13,10 @@ def test_the_limits_are_those_of_the_contract() -> None:
         "MAX_REQUEST_LOAD_BYTES": 32 * MIB,
         "MAX_SOURCE_BYTES": 1 * MIB,
         "MAX_NESTING": 64,
+        "MAX_VALUE_DEPTH": 64,
+        "MAX_LIST_PARAMETER": 100_000,
         "MAX_HOPS": 64,
+        "MAX_COLLECTED": 10_000,
         "MAX_SCHEMA_PROPERTIES": 100_000,
         "MAX_DIAGNOSTICS": 100,
         "MAX_MUTATION_ROWS": 8_192,
@@ -33,6 +36,8 @@ def test_the_limits_are_those_of_the_contract() -> None:
         "MAX_ROWS_RESTAGED_UNDER_LEASE": 10_000,
         "MAX_MOVES_WITHOUT_LEASE": 3,
         "MAX_SIDECAR_BYTES": 8 * MIB,
+        "MAX_MERGE_ROWS": 1_000_000,
+        "MAX_MERGE_ARROW_BYTES": 2048 * MIB,
     }
 
 

@@ -8,6 +8,7 @@ import pytest
 import omnigraph
 
 HEAVY = {
+    "cedarpy",
     "datafusion",
     "fastapi",
     "httpx",
@@ -23,6 +24,7 @@ HEAVY = {
 
 def test_the_public_names_are_these() -> None:
     assert set(omnigraph.__all__) == {
+        "AccessPolicy",
         "BlobReader",
         "Catalog",
         "Embedder",
@@ -34,8 +36,12 @@ def test_the_public_names_are_these() -> None:
         "QueryResult",
         "__version__",
         "compile_schema",
+        "connect",
+        "connect_async",
         "errors",
+        "key",
         "lint",
+        "load_policy",
     }
 
 

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Final
 
 from omnigraph.errors import InvalidArgument
-
-_RESERVED_ACTOR: Final = "omnigraph:"
+from omnigraph.ids import RESERVED_ACTOR
 
 
 def require_local(executor: str) -> None:
@@ -65,10 +63,10 @@ def checked_actor(actor: str | None) -> str | None:
     """
     if actor is None:
         return None
-    if not isinstance(actor, str) or not actor or actor.startswith(_RESERVED_ACTOR):
+    if not isinstance(actor, str) or not actor or actor.startswith(RESERVED_ACTOR):
         raise InvalidArgument(
             f"{actor!r} cannot be an actor: it is no text, empty, or starts with"
-            f" {_RESERVED_ACTOR!r}, which the system keeps for itself",
+            f" {RESERVED_ACTOR!r}, which the system keeps for itself",
             argument="actor",
         )
     return actor

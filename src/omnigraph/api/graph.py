@@ -6,6 +6,7 @@ leases and caches and is safe twice.
 
 from __future__ import annotations
 
+from contextlib import closing
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Self
@@ -29,7 +30,9 @@ from omnigraph.api.parts import (
     GraphCommits,
     GraphMaintenance,
     GraphSchema,
+    GraphTags,
 )
+from omnigraph.api.queries import GraphQueries
 from omnigraph.clock import SystemClock
 from omnigraph.engine.engine import Engine, QueryRequest
 from omnigraph.engine.explain import explain
@@ -37,21 +40,29 @@ from omnigraph.engine.query_vectors import QueryEmbedder
 from omnigraph.engine.writes.loads import LoadInput
 from omnigraph.engine.writes.mutations import MutationRequest
 from omnigraph.errors import InvalidArgument
+from omnigraph.graph.access import Action
 from omnigraph.graph.blobs.addresses import DENY_ALL, ExternalBlobs, allow_external_blobs
 from omnigraph.graph.blobs.blob_reader import BlobReader, BlobSelector, open_blob
 from omnigraph.graph.changes.change_set import ChangeSet, compare
 from omnigraph.graph.changes.entity_change import parse_filter
+from omnigraph.graph.clone.clone import CloneRequest, clone_graph
 from omnigraph.graph.commit.txn import WriteRequest, checked_key
-from omnigraph.graph.history.snapshot import Snapshot, open_snapshot, open_target
+from omnigraph.graph.gate import UNGUARDED, Gate
+from omnigraph.graph.history.allowed_states import open_allowed, open_readable_target, open_state
+from omnigraph.graph.history.snapshot import Snapshot, open_snapshot
 from omnigraph.graph.history.system_tables import system_table
 from omnigraph.graph.lifecycle.coordinator import GraphCoordinator, OpenMode
 from omnigraph.graph.lifecycle.init import create_graph
+from omnigraph.graph.load.load_branch import require_load
 from omnigraph.graph.load.request import parse_load_request
+from omnigraph.graph.maintenance.reconciler import watch_lag
 from omnigraph.graph.manifest.intent import SidecarKind
 from omnigraph.graph.ndjson.export import export_lines
+from omnigraph.graph.query.query_files import read_query_files
 from omnigraph.graph.query.target import QueryTarget
 from omnigraph.graph.writer import Writer
-from omnigraph.ids import MAIN_BRANCH, BranchName, UlidSource
+from omnigraph.ids import MAIN_BRANCH, MAIN_BRANCH_ID, BranchName, UlidSource
+from omnigraph.lang import NO_STORED_QUERIES, compile_stored_queries
 from omnigraph.settings import Settings, load_process_settings
 from omnigraph.storage.graph_storage import open_storage
 from omnigraph.storage.location import parse_location
@@ -64,11 +75,14 @@ if TYPE_CHECKING:
 
     from omnigraph.api.load_source import LoadSource
     from omnigraph.embedding import Embedder
+    from omnigraph.graph.access import AccessPolicy
+    from omnigraph.graph.history.targets import ReadTarget
     from omnigraph.graph.jobs.report import JobReport
     from omnigraph.graph.jobs.stage_progress import Progress
     from omnigraph.graph.query.plan import Plan
     from omnigraph.graph.results.mutation_result import MutationResult
     from omnigraph.graph.results.query_result import QueryResult
+    from omnigraph.lang import StoredQueries
     from omnigraph.pipeline.pipeline import Pipeline, Spark
     from omnigraph.storage.graph_storage import GraphStorage
 
@@ -84,17 +98,25 @@ class Graph:
         owns: bool,
         engine: Engine | None = None,
         settings: Settings | None = None,
+        stored: StoredQueries = NO_STORED_QUERIES,
+        gate: Gate | None = None,
     ) -> None:
         self._graph = coordinator
+        self._stored = stored
         self._settings = settings or Settings()
         self._engine = engine or _engine(coordinator, self._settings, None)
+        self._gate = (gate or UNGUARDED).for_actor(actor)
         self._actor = actor
         self._owns = owns
-        self.branches = GraphBranches(coordinator, actor)
-        self.commits = GraphCommits(coordinator, actor)
-        self.changes = GraphChanges(coordinator)
-        self.schema = GraphSchema(coordinator)
-        self.maintenance = GraphMaintenance(coordinator, actor)
+        self.branches = GraphBranches(coordinator, self._gate)
+        self.tags = GraphTags(coordinator, self._gate)
+        self.commits = GraphCommits(coordinator, self._gate)
+        self.changes = GraphChanges(coordinator, self._gate)
+        self.schema = GraphSchema(coordinator, self._gate, dependents=(stored, self._gate))
+        self.queries = GraphQueries(self, stored, self._gate)
+        self.maintenance = GraphMaintenance(
+            coordinator, actor, staging_ttl_days=self._settings.pipeline.staging_ttl_days
+        )
 
     @classmethod
     def init(
@@ -147,8 +169,10 @@ class Graph:
         *,
         mode: Literal["read_write", "read_only"] = "read_write",
         actor: str | None = None,
+        policy: AccessPolicy | None = None,
         embedder: Embedder | None = None,
         external_blobs: Sequence[str] = (),
+        queries: Sequence[str | Path] = (),
         settings: Settings | None = None,
     ) -> Self:
         """Open a graph. Read-only writes no byte and needs only rights to read.
@@ -156,16 +180,22 @@ class Graph:
         Args:
             path: a local path, `file://` or `s3://`.
             mode: `read_write` or `read_only`.
-            actor: who writes, for the history.
+            actor: who acts, for the history and the policy.
+            policy: says who may do what, as `omnigraph.load_policy` gives it; without it, whoever
+                has the storage may do everything. With it and without an actor nothing is done.
             embedder: turns texts into vectors, instead of the one that the settings name.
             external_blobs: `s3://` and `file://` bases that blobs may refer below; none by default.
                 A folder must exist, and no base may lie in another.
+            queries: `.gq` files, and folders with them, that hold the stored queries.
             settings: instead of those from the environment.
 
         Raises:
             GraphNotFound: there is no graph at the path.
+            QueryInvalid: stored queries do not compile against the schema of `main`; with every
+                error of every file.
             StorageVersionTooNew, StorageVersionTooOld, StorageVersionMissing: not for this release.
             StorageUnsupported: the store cannot hold a graph that is written to.
+            PolicyInvalid: the policy does not fit the schema of the graph.
         """
         if mode not in set(OpenMode):
             raise InvalidArgument(
@@ -174,16 +204,68 @@ class Graph:
         settings = settings or load_process_settings()
         external = allow_external_blobs(external_blobs, settings.storage)
         known_actor = checked_actor(actor)
-        clock = SystemClock()
-        coordinator = GraphCoordinator(
-            _storage(path, settings),
-            settings.storage,
-            clock,
-            UlidSource(clock),
-            mode=OpenMode(mode),
-        )
+        coordinator = _coordinator(path, settings, OpenMode(mode))
+        if policy is not None:
+            _bind(policy, coordinator)
+        stored = _stored_queries(coordinator, queries)
         engine = _engine(coordinator, settings, embedder, external)
-        return cls(coordinator, known_actor, owns=True, engine=engine, settings=settings)
+        if settings.storage.auto_maintenance and coordinator.mode is OpenMode.READ_WRITE:
+            watch_lag(coordinator)
+        return cls(
+            coordinator,
+            known_actor,
+            owns=True,
+            engine=engine,
+            settings=settings,
+            stored=stored,
+            gate=Gate(policy, known_actor),
+        )
+
+    @classmethod
+    def clone(
+        cls,
+        src: str | Path,
+        dst: str | Path,
+        *,
+        at: str | int | None = None,
+        branches: Iterable[str] | None = None,
+        actor: str | None = None,
+        force: bool = False,
+        progress: Progress | None = None,
+        settings: Settings | None = None,
+    ) -> Self:
+        """Make a graph of its own from another one, checked, and open it read-write.
+
+        The clone has the schema, the rows and the branches with the ids that they have, and a
+        history of its own; nobody can open it before it is complete. The source is only read.
+
+        Args:
+            src: the graph: a local path, `file://` or `s3://`.
+            dst: where the clone goes, new or empty.
+            at: a state as for `snapshot`, which becomes `main`; the clone has no other branch.
+            branches: the branches beside `main`; all live ones by default.
+            actor: who makes it, for the history.
+            force: clear what a crashed init or clone left at `dst`; never a graph.
+            progress: told a `StageProgress` whenever more is known.
+            settings: instead of those from the environment, for both places.
+
+        Raises:
+            GraphNotFound: there is no graph at `src`.
+            GraphExists, RootNotEmpty, InitInProgress: something is at `dst`; it is unchanged.
+            BranchNotFound, CommitNotFound, SnapshotReclaimed: the source has no such state.
+            InvalidArgument: one place lies in the other, or both `at` and `branches` are given.
+        """
+        settings = settings or load_process_settings()
+        request = CloneRequest(
+            at=at,
+            branches=branches,
+            actor_id=checked_actor(actor),
+            force=force,
+            release=version("omnigraph"),
+        )
+        with closing(_coordinator(src, settings, OpenMode.READ_ONLY)) as source:
+            clone_graph(source, _storage(dst, settings), request, settings.storage, progress)
+        return cls.open(dst, actor=actor, settings=settings)
 
     def query(
         self,
@@ -192,7 +274,7 @@ class Graph:
         params: Mapping[str, object] | None = None,
         *,
         branch: str | None = None,
-        snapshot: str | None = None,
+        snapshot: ReadTarget | None = None,
         executor: Literal["auto", "local", "spark"] = "auto",
         timeout_s: float | None = None,
     ) -> QueryResult:
@@ -203,7 +285,8 @@ class Graph:
             name: which query of the source; may be left out when there is one.
             params: values of the declared parameters.
             branch: whose head to read; `main` by default.
-            snapshot: a commit id or `resolved_snapshot` to read instead.
+            snapshot: a commit id, a tag, a `resolved_snapshot`, a number or a time of `main` to
+                read instead.
             executor: the lane; Spark is not in this version.
             timeout_s: instead of the setting; 0 means no limit.
 
@@ -222,7 +305,7 @@ class Graph:
         params: Mapping[str, object] | None = None,
         *,
         branch: str | None = None,
-        snapshot: str | None = None,
+        snapshot: ReadTarget | None = None,
         executor: Literal["auto", "local", "spark"] = "auto",
         analyze: bool = False,
     ) -> Plan:
@@ -243,7 +326,7 @@ class Graph:
         name: str | None,
         params: Mapping[str, object] | None,
         branch: str | None,
-        snapshot: str | None,
+        snapshot: ReadTarget | None,
         timeout_s: float | None,
     ) -> QueryRequest:
         require_query(source, name, params)
@@ -255,38 +338,40 @@ class Graph:
             name=name,
             params=params,
             snapshot=state,
-            target=QueryTarget(branch=branch, snapshot=snapshot),
+            target=QueryTarget(branch=branch, snapshot=None if snapshot is None else str(snapshot)),
             timeout_s=timeout_s,
         )
 
-    def _state(self, branch: str | None, snapshot: str | None) -> Snapshot:
-        """The state that a read names: the head of a branch, `main` by default, or a snapshot."""
-        if branch is not None and snapshot is not None:
-            raise InvalidArgument(
-                "give a branch or a snapshot, not both: a snapshot names its branch",
-                argument="snapshot",
-            )
-        return open_snapshot(self._graph, snapshot, MAIN_BRANCH if branch is None else branch)
+    def _state(
+        self, branch: str | None, snapshot: ReadTarget | None, action: Action = Action.READ
+    ) -> Snapshot:
+        return open_state(self._graph, self._gate, action, branch=branch, snapshot=snapshot)
 
-    def snapshot(self, at: str | int | None = None, *, branch: str = MAIN_BRANCH) -> Snapshot:
-        """The graph at a branch's head, a commit id, a `resolved_snapshot`, or a number.
+    def snapshot(self, at: ReadTarget | None = None, *, branch: str = MAIN_BRANCH) -> Snapshot:
+        """The graph at a branch's head, or as it was.
+
+        Args:
+            at: a commit id, a tag, a `resolved_snapshot`, or of the branch a number or a time: a
+                `datetime` or an ISO text, in UTC without a zone. Of a time it is the newest commit
+                that is not after it. The head without it.
+            branch: the branch.
 
         Raises:
             BranchNotFound, CommitNotFound: there is no such branch or commit.
             SnapshotReclaimed: its data is gone.
         """
-        return open_snapshot(self._graph, at, branch)
+        return open_allowed(self._graph, self._gate, Action.READ, at, branch)
 
     def diff(
         self,
-        from_: str,
-        to: str,
+        from_: ReadTarget,
+        to: ReadTarget,
         *,
         kinds: Iterable[str] | None = None,
         types: Iterable[str] | None = None,
         ops: Iterable[str] | None = None,
     ) -> ChangeSet:
-        """What differs between two states: branches, which stand for their heads, or commits.
+        """What differs between two states: branches, which stand for their heads, commits or tags.
 
         Iterate over it to read the changes in portions. Nodes come before edges, then types by
         their identity, then entities by id. What was only rewritten is no change.
@@ -299,21 +384,21 @@ class Graph:
             ops: `insert`, `update`, `delete`; all by default.
 
         Raises:
-            CommitNotFound: a target is neither a branch nor a commit.
+            CommitNotFound: a target is no branch, no commit and no tag.
             InvalidArgument: no state has such a type, or a kind or operation is none.
             ChangeSchemaBoundary: the schemas differ in what a comparison needs.
             SnapshotReclaimed: cleanup removed one of the states.
         """
         wanted = parse_filter(kinds, types, ops)
-        old, new = (open_target(self._graph, target) for target in (from_, to))
-        return compare(self._graph.tables, old, new, wanted)
+        old, new = (open_readable_target(self._graph, self._gate, target) for target in (from_, to))
+        return compare(self._graph, old, new, wanted)
 
     def export(
         self,
         *,
         types: Sequence[str] | None = None,
         branch: str | None = None,
-        snapshot: str | None = None,
+        snapshot: ReadTarget | None = None,
     ) -> Iterator[bytes]:
         """The graph as NDJSON in the load format, in chunks of at most 64 KiB, from one snapshot.
 
@@ -323,13 +408,15 @@ class Graph:
         Args:
             types: which types, as `Person`, `node:Link` or `edge:Link`; all by default.
             branch: whose head to read; `main` by default.
-            snapshot: a commit id or `resolved_snapshot` to read instead.
+            snapshot: a commit id, a tag, a `resolved_snapshot`, a number or a time of `main` to
+                read instead.
 
         Raises:
             InvalidArgument: unknown type; before the first chunk, as the others.
             BranchNotFound, CommitNotFound, SnapshotReclaimed: there is no such state.
         """
-        return export_lines(self._graph.tables, self._state(branch, snapshot), types)
+        state = self._state(branch, snapshot, Action.EXPORT)
+        return export_lines(self._graph.tables, state, types)
 
     def blob(
         self,
@@ -339,7 +426,7 @@ class Graph:
         property: str,
         *,
         branch: str | None = None,
-        snapshot: str | None = None,
+        snapshot: ReadTarget | None = None,
     ) -> BlobReader:
         """A reader of one blob value; one outside the graph is told by its `uri` alone.
 
@@ -349,7 +436,8 @@ class Graph:
             id: the id of the entity.
             property: a Blob property of the type.
             branch: whose head to read; `main` by default.
-            snapshot: a commit id or `resolved_snapshot` to read instead.
+            snapshot: a commit id, a tag, a `resolved_snapshot`, a number or a time of `main` to
+                read instead.
 
         Raises:
             InvalidArgument: no such kind, type or Blob property.
@@ -387,6 +475,7 @@ class Graph:
             ReadSetChanged: others changed what an update or delete depends on.
             PreconditionFailed: the head is not the given `if_commit`.
         """
+        self._gate.require(Action.CHANGE, branch)
         self._graph.require_writable()
         require_query(source, name, params)
         request = MutationRequest(
@@ -404,7 +493,7 @@ class Graph:
         self,
         source: LoadSource,
         *,
-        mode: Literal["append", "merge", "overwrite"],
+        mode: Literal["append", "merge", "update", "overwrite"],
         branch: str = MAIN_BRANCH,
         from_: str | None = None,
         format: str | None = None,
@@ -413,6 +502,8 @@ class Graph:
         rejects: str | None = None,
         max_rejects: int | None = None,
         max_reject_ratio: float | None = None,
+        cascade: bool = False,
+        partial: bool = False,
         embed: bool = False,
         dry_run: bool = False,
         if_commit: str | None = None,
@@ -425,8 +516,9 @@ class Graph:
             source: the path of an NDJSON file, a folder, a pattern of files or an `s3://` address;
                 NDJSON bytes or an open binary file; or a mapping of type names to Arrow data (edges
                 with `src` and `dst`).
-            mode: `append` (rows must be new), `merge` (replace rows of the same id) or `overwrite`
-                (replace all rows of each type of the input).
+            mode: `append` (rows must be new), `merge` (replace rows of the same id), `update`
+                (change what is given of rows that exist) or `overwrite` (replace all rows of each
+                type of the input).
             branch: where to write.
             from_: fork the branch from this one if it does not exist.
             format: `ndjson`, the default; tabular files need the load of `pipeline()`.
@@ -438,6 +530,8 @@ class Graph:
                 load, also where it fails.
             max_rejects: more bad rows than this fail the load; the setting by default.
             max_reject_ratio: so does a larger part of what was read; the setting by default.
+            cascade: `quarantine` sets nodes aside too that are left without a required edge.
+            partial: a `merge` keeps the values that a row does not give, as `update` always does.
             embed: fill nullable `@embed` vectors too, not only the required ones.
             dry_run: check everything and report, write nothing.
             if_commit: write only while this commit is the head of the branch.
@@ -452,17 +546,20 @@ class Graph:
             ReadSetChanged: others changed what an overwrite depends on.
             PreconditionFailed: the head is not the given `if_commit`.
         """
+        base = require_load(self._graph, self._gate, branch, from_)
         self._graph.require_writable()
         request = parse_load_request(
             self._settings,
             self._actor,
             mode=mode,
             branch=branch,
-            from_=from_,
+            from_=base,
             on_error=on_error,
             rejects=rejects,
             max_rejects=max_rejects,
             max_reject_ratio=max_reject_ratio,
+            cascade=cascade,
+            partial=partial,
             embed=embed,
             dry_run=dry_run,
             if_commit=if_commit,
@@ -512,6 +609,7 @@ class Graph:
             embedder=self._engine.given_embedder,
             spark=spark,
             shared_filesystem=shared_filesystem,
+            gate=self._gate,
         )
 
     def write(self, branch: str = MAIN_BRANCH, *, if_commit: str | None = None) -> Writer:
@@ -521,6 +619,7 @@ class Graph:
             ReadOnlyGraph: the graph is open read-only.
             BranchNotFound: there is no such branch.
         """
+        self._gate.require(Action.CHANGE, branch)
         self._graph.require_writable()
         request = WriteRequest(
             kind=SidecarKind.MUTATION,
@@ -547,16 +646,22 @@ class Graph:
         Raises:
             InvalidArgument: there is no such table.
         """
+        self._gate.require(Action.READ)
         return system_table(self._graph.lines, name)
 
     def as_actor(self, actor: str | None) -> Graph:
         """A handle on the same open graph for another actor; closing it closes nothing else."""
+        return self._handle(actor, self._gate)
+
+    def _handle(self, actor: str | None, gate: Gate) -> Graph:
         return Graph(
             self._graph,
             checked_actor(actor),
             owns=False,
             engine=self._engine,
             settings=self._settings,
+            stored=self._stored,
+            gate=gate,
         )
 
     def close(self) -> None:
@@ -575,6 +680,35 @@ class Graph:
         trace: TracebackType | None,
     ) -> None:
         self.close()
+
+
+def _coordinator(path: str | Path, settings: Settings, mode: OpenMode) -> GraphCoordinator:
+    clock = SystemClock()
+    return GraphCoordinator(
+        _storage(path, settings), settings.storage, clock, UlidSource(clock), mode=mode
+    )
+
+
+def _stored_queries(coordinator: GraphCoordinator, places: Sequence[str | Path]) -> StoredQueries:
+    """The stored queries, checked against the schema of `main`; the graph is closed if not."""
+    files = read_query_files(places)
+    if not files:
+        return NO_STORED_QUERIES
+    try:
+        schema_hash = coordinator.lines.read(MAIN_BRANCH_ID).schema.schema_hash
+        return compile_stored_queries(coordinator.schemas.load(schema_hash).catalog, files)
+    except BaseException:
+        coordinator.close()
+        raise
+
+
+def _bind(policy: AccessPolicy, coordinator: GraphCoordinator) -> None:
+    """Hold the policy against the schema; a graph that it does not fit is not opened."""
+    try:
+        policy.bind(open_snapshot(coordinator, None).catalog)
+    except BaseException:
+        coordinator.close()
+        raise
 
 
 def _storage(path: str | Path, settings: Settings) -> GraphStorage:

@@ -1,61 +1,95 @@
-"""What hangs on a `Graph`: its branches, its history, its schema, its maintenance."""
+"""What hangs on a `Graph`: its branches, its tags, its history, its schema, its maintenance."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
-from omnigraph.graph.changes.commit_changes import DEFAULT_PAGE, CommitChanges, commit_changes
+from omnigraph.api.arguments import schema_text
+from omnigraph.graph.access import Action
+from omnigraph.graph.changes.change_pages import (
+    DEFAULT_PAGE,
+    ChangePage,
+    CommitChanges,
+    FollowedBlock,
+)
+from omnigraph.graph.changes.commit_changes import commit_changes
 from omnigraph.graph.changes.entity_change import parse_filter
-from omnigraph.graph.changes.feed import ChangeFeed, ChangePage, FollowedBlock
+from omnigraph.graph.changes.feed import ChangeFeed
+from omnigraph.graph.history.allowed_states import branch_of_state, find_readable_commit
 from omnigraph.graph.history.branches import Branch, Branches
 from omnigraph.graph.history.commit_graph import Commit, CommitFilter, CommitGraph, CommitPage
 from omnigraph.graph.history.recovery_log import RecoveryRecord, list_recoveries
 from omnigraph.graph.history.snapshot import find_commit
-from omnigraph.graph.maintenance.ensure_indices import ensure_indices, require_local_engine
-from omnigraph.graph.merge.merge import (
-    MergePlan,
-    MergeRequest,
-    MergeResult,
-    plan_merge,
-    run_merge,
+from omnigraph.graph.history.tags import Tags
+from omnigraph.graph.maintenance.cleanup import cleanup
+from omnigraph.graph.maintenance.due import MaintenanceStatus, maintenance_status
+from omnigraph.graph.maintenance.ensure_indices import ensure_indices
+from omnigraph.graph.maintenance.kept_versions import parse_policy
+from omnigraph.graph.maintenance.optimize import optimize
+from omnigraph.graph.maintenance.reconciler import (
+    BackgroundMaintenance,
+    MaintenanceRound,
+    run_due,
 )
+from omnigraph.graph.maintenance.repair import RepairReport, repair
+from omnigraph.graph.maintenance.table_work import require_local_engine
+from omnigraph.graph.maintenance.verify import verify
+from omnigraph.graph.merge.merge import MergeRequest, plan_merge, run_merge
 from omnigraph.graph.merge.resolutions import parse_resolutions
 from omnigraph.graph.merge.revert import revert_commit
 from omnigraph.graph.ndjson.baseline import BaselineStream
+from omnigraph.graph.schema_apply.apply import apply_schema
+from omnigraph.graph.schema_apply.schema_state import plan_schema
 from omnigraph.ids import MAIN_BRANCH, MAIN_BRANCH_ID
+from omnigraph.lang import SchemaPlan
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from datetime import timedelta
+    from pathlib import Path
     from typing import Any, TypeAlias
+
+    from omnigraph.graph.merge.merge_result import MergeResult
+    from omnigraph.graph.schema_apply.applied import SchemaApplied
 
     # Any: values as JSON gives them.
     Resolutions: TypeAlias = Iterable[Mapping[str, Any]] | bytes | None
 
+    from omnigraph.graph.gate import Gate
+    from omnigraph.graph.history.tag import Tag
+    from omnigraph.graph.history.targets import ReadTarget
     from omnigraph.graph.jobs.stage_progress import Progress
     from omnigraph.graph.lifecycle.coordinator import GraphCoordinator
+    from omnigraph.graph.maintenance.cleanup_report import CleanupReport
     from omnigraph.graph.maintenance.index_report import IndexReport
+    from omnigraph.graph.maintenance.optimize_report import OptimizeReport
+    from omnigraph.graph.maintenance.verify_report import VerifyReport
+    from omnigraph.graph.merge.merge_plan import MergePlan
+    from omnigraph.graph.schema_apply.dependents import SchemaDependent
     from omnigraph.lang import Catalog
 
 
 class GraphBranches:
     """`graph.branches`."""
 
-    def __init__(self, coordinator: GraphCoordinator, actor: str | None) -> None:
+    def __init__(self, coordinator: GraphCoordinator, gate: Gate) -> None:
         self._graph = coordinator
         self._branches = Branches(coordinator)
-        self._actor = actor
+        self._gate = gate
 
     def create(self, name: str, *, from_: str = MAIN_BRANCH) -> Branch:
         """Create a branch at the head of another; copies no data.
 
         Raises:
-            InvalidBranchName, BranchExists, BranchNotFound: nothing was changed.
+            InvalidBranchName, BranchExists, TagExists, BranchNotFound: nothing was changed.
         """
+        self._gate.require(Action.BRANCH_CREATE, from_, target=name)
         self._graph.require_writable()
-        return self._branches.create(name, from_, actor_id=self._actor)
+        return self._branches.create(name, from_, actor_id=self._gate.actor)
 
     def list(self) -> list[Branch]:
         """Live branches, `main` first, then by name."""
+        self._gate.require(Action.READ)
         return self._branches.list()
 
     def get(self, name: str) -> Branch:
@@ -64,6 +98,7 @@ class GraphBranches:
         Raises:
             BranchNotFound: there is none of that name.
         """
+        self._gate.require(Action.READ, name)
         return self._branches.get(name)
 
     def delete(self, name: str, *, if_commit: str | None = None) -> None:
@@ -74,9 +109,11 @@ class GraphBranches:
             if_commit: delete it only while this commit is its head.
 
         Raises:
-            InvalidBranchName, BranchNotFound, BranchHasDescendants: nothing was changed.
+            InvalidBranchName, BranchNotFound: there is no such branch to delete.
+            BranchHasDescendants, BranchHasTags: others rest on it; nothing was changed.
             PreconditionFailed: the head is not the given `if_commit`; nothing was changed.
         """
+        self._gate.require(Action.BRANCH_DELETE, target=name)
         self._graph.require_writable()
         self._branches.delete(name, if_commit=if_commit)
 
@@ -113,6 +150,9 @@ class GraphBranches:
             ReadSetChanged: `into` moved meanwhile; nothing was changed.
             PreconditionFailed: the head is not the given `if_commit`.
         """
+        self._gate.require(Action.BRANCH_MERGE, source, target=into)
+        if delete_branch:
+            self._gate.require(Action.BRANCH_DELETE, target=source)
         self._graph.require_writable()
         return run_merge(
             self._graph,
@@ -124,7 +164,7 @@ class GraphBranches:
                 delete_branch=delete_branch,
                 if_commit=if_commit,
                 idempotency_key=idempotency_key,
-                actor_id=self._actor,
+                actor_id=self._gate.actor,
             ),
         )
 
@@ -137,6 +177,8 @@ class GraphBranches:
         resolutions: Resolutions = None,
     ) -> MergePlan:
         """What a merge would do now; nothing is written. The arguments are those of `merge`."""
+        for branch in (source, into):
+            self._gate.require(Action.READ, branch)
         return plan_merge(
             self._graph,
             MergeRequest(
@@ -148,12 +190,65 @@ class GraphBranches:
         )
 
 
+class GraphTags:
+    """`graph.tags`: commits under a name."""
+
+    def __init__(self, coordinator: GraphCoordinator, gate: Gate) -> None:
+        self._graph = coordinator
+        self._tags = Tags(coordinator)
+        self._gate = gate
+
+    def create(self, name: str, at: ReadTarget | None = None, *, branch: str = MAIN_BRANCH) -> Tag:
+        """Name a commit; from then on the tag is a read target, and keeps what it names.
+
+        Args:
+            name: a name by the rule for branches that no branch or tag has.
+            at: a commit id, another tag, a `resolved_snapshot`, a number or a time of the branch;
+                the head of the branch without it.
+            branch: the branch.
+
+        Raises:
+            InvalidBranchName, BranchExists, TagExists: the name cannot be had.
+            BranchNotFound, CommitNotFound, SnapshotReclaimed: there is no such state.
+            BranchBusy: a cleanup is under way, and the commit is not the head of its branch.
+        """
+        self._gate.require_actor()
+        source = branch_of_state(self._graph, self._gate, Action.BRANCH_CREATE, at, branch)
+        self._gate.require(Action.BRANCH_CREATE, source, target=name)
+        self._graph.require_writable()
+        return self._tags.create(name, at, branch=branch, actor_id=self._gate.actor)
+
+    def list(self) -> list[Tag]:
+        """Live tags, by name."""
+        self._gate.require(Action.READ)
+        return self._tags.list()
+
+    def get(self, name: str) -> Tag:
+        """One live tag.
+
+        Raises:
+            TagNotFound: there is none of that name.
+        """
+        self._gate.require(Action.READ)
+        return self._tags.get(name)
+
+    def delete(self, name: str) -> None:
+        """Delete a tag; its commit stays in the history.
+
+        Raises:
+            TagNotFound: there is none of that name; nothing was changed.
+        """
+        self._gate.require(Action.BRANCH_DELETE, target=name)
+        self._graph.require_writable()
+        self._tags.delete(name)
+
+
 class GraphCommits:
     """`graph.commits`: the history."""
 
-    def __init__(self, coordinator: GraphCoordinator, actor: str | None = None) -> None:
+    def __init__(self, coordinator: GraphCoordinator, gate: Gate) -> None:
         self._graph = coordinator
-        self._actor = actor
+        self._gate = gate
 
     def list(
         self,
@@ -162,35 +257,49 @@ class GraphCommits:
         actor: str | None = None,
         kind: str | None = None,
         operation: str | None = None,
+        all: bool = False,
         limit: int = 100,
         cursor: str | None = None,
     ) -> CommitPage:
         """A page of what the branch's head reaches, newest first.
 
+        Args:
+            branch: the branch.
+            actor: only commits of this actor.
+            kind: only commits of this kind.
+            operation: only the commit of this operation or job.
+            all: also commits that change no row (kinds `index` and `optimize`), which are left out
+                unless one of the three above is given.
+            limit: how many commits a page has at most.
+            cursor: `next_cursor` of the page before.
+
         Raises:
             BranchNotFound: there is no such branch.
             InvalidArgument: a bad limit or cursor.
         """
+        self._gate.require(Action.READ, branch)
         line = self._graph.lines.read(self._graph.branch_id(branch))
-        wanted = CommitFilter(actor=actor, kind=kind, operation=operation)
+        wanted = CommitFilter(actor=actor, kind=kind, operation=operation, maintenance=all)
         return CommitGraph(line).page(wanted, limit=limit, cursor=cursor)
 
     def __iter__(self) -> Iterator[Commit]:
         """Everything that the head of `main` reaches, newest first."""
+        self._gate.require(Action.READ, MAIN_BRANCH)
         line = self._graph.lines.read(MAIN_BRANCH_ID)
         return CommitGraph(line).walk(line.head.commit_id)
 
-    def get(self, id: str) -> Commit:
-        """One commit of any live branch.
+    def get(self, id: ReadTarget) -> Commit:
+        """One commit of any live branch, by its id, a tag, or a number or time of `main`.
 
         Raises:
             CommitNotFound: no live branch has it.
         """
+        self._gate.require(Action.READ)
         return find_commit(self._graph.lines, id)
 
     def changes(
         self,
-        id: str,
+        id: ReadTarget,
         *,
         kinds: Iterable[str] | None = None,
         types: Iterable[str] | None = None,
@@ -204,7 +313,7 @@ class GraphCommits:
         identity, then entities by id.
 
         Args:
-            id: the commit.
+            id: the commit, as for `get`.
             kinds: `node`, `edge`; both by default.
             types: names of types; all by default.
             ops: `insert`, `update`, `delete`; all by default.
@@ -220,21 +329,22 @@ class GraphCommits:
         """
         return commit_changes(
             self._graph,
-            self.get(id),
+            find_readable_commit(self._graph, self._gate, id),
             parse_filter(kinds, types, ops),
             limit=limit,
             page_token=page_token,
         )
 
     def revert(
-        self, id: str, *, branch: str = MAIN_BRANCH, if_commit: str | None = None
+        self, id: ReadTarget, *, branch: str = MAIN_BRANCH, if_commit: str | None = None
     ) -> Commit | None:
         """Undo what one commit changed, as a new commit; `None` if it changed nothing.
 
         Of a merge everything is undone that it brought to the branch.
 
         Args:
-            id: the commit, one of the branch's own line.
+            id: the commit, one of the branch's own line: its id, a tag, or its number or
+                time there.
             branch: the branch that gets the new commit.
             if_commit: revert only while this commit is the head of the branch.
 
@@ -245,17 +355,24 @@ class GraphCommits:
             ReadSetChanged: the branch moved meanwhile; nothing was changed.
             SnapshotReclaimed: the data of the commit, or of its parent, is gone.
         """
+        self._gate.require(Action.CHANGE, branch)
         self._graph.require_writable()
+        commit = find_commit(self._graph.lines, id, branch)
         return revert_commit(
-            self._graph, id, branch=branch, actor_id=self._actor, if_commit=if_commit
+            self._graph,
+            commit.graph_commit_id,
+            branch=branch,
+            actor_id=self._gate.actor,
+            if_commit=if_commit,
         )
 
 
 class GraphChanges:
     """`graph.changes`: the change feed."""
 
-    def __init__(self, coordinator: GraphCoordinator) -> None:
+    def __init__(self, coordinator: GraphCoordinator, gate: Gate) -> None:
         self._graph = coordinator
+        self._gate = gate
 
     def poll(
         self,
@@ -277,7 +394,8 @@ class GraphChanges:
         Args:
             branch: the branch.
             cursor: where the last poll ended.
-            start: without a cursor: `now` (the default), `beginning`, or `after:` and a commit id.
+            start: without a cursor: `now` (the default), `beginning`, or `after:` and a commit
+                of the branch: its id, a tag, its number, or a time.
             page_token: `next_page_token` of the page before.
             kinds: `node`, `edge`; both by default.
             types: names of types; all by default.
@@ -290,6 +408,7 @@ class GraphChanges:
             ChangeFeedGap: cleanup removed what comes next; take a baseline.
             ChangeSchemaBoundary: the schema changed so that no comparison is possible.
         """
+        self._gate.require(Action.READ, branch)
         feed = ChangeFeed(self._graph, branch, parse_filter(kinds, types, ops))
         return feed.poll(cursor=cursor, start=start, page_token=page_token, limit=limit)
 
@@ -311,6 +430,7 @@ class GraphChanges:
         Raises:
             as `poll`, when the iteration comes to it.
         """
+        self._gate.require(Action.READ, branch)
         feed = ChangeFeed(self._graph, branch, parse_filter(kinds, types, ops))
         return feed.follow(cursor=cursor, start=start)
 
@@ -330,14 +450,23 @@ class GraphChanges:
         Raises:
             BranchNotFound, InvalidArgument: what was asked is wrong.
         """
+        self._gate.require(Action.EXPORT, branch)
         return BaselineStream(self._graph, branch, parse_filter(kinds, types, ops))
 
 
 class GraphSchema:
     """`graph.schema`: the accepted schema of `main`."""
 
-    def __init__(self, coordinator: GraphCoordinator) -> None:
+    def __init__(
+        self,
+        coordinator: GraphCoordinator,
+        gate: Gate,
+        *,
+        dependents: Sequence[SchemaDependent] = (),
+    ) -> None:
         self._graph = coordinator
+        self._gate = gate
+        self._dependents = dependents
 
     @property
     def source(self) -> str:
@@ -352,25 +481,73 @@ class GraphSchema:
     @property
     def hash(self) -> str:
         """The accepted schema's hash."""
+        self._gate.require(Action.READ)
         return self._graph.lines.read(MAIN_BRANCH_ID).schema.schema_hash
 
-    def show(self, *, at: str | None = None) -> str:
-        """The `.pg` text in force now, or at a commit.
+    def show(self, *, at: ReadTarget | None = None) -> str:
+        """The `.pg` text in force now, or at a commit id, a tag, or a number or time of `main`.
 
         Raises:
             CommitNotFound: no live branch has the commit.
         """
         if at is None:
             return self.source
+        self._gate.require(Action.READ)
         return self._graph.schemas.source(find_commit(self._graph.lines, at).schema_hash)
+
+    def plan(self, source: str | Path, *, allow_data_loss: bool = False) -> SchemaPlan:
+        """The steps from the schema of `main` to another; nothing is written.
+
+        Args:
+            source: the desired schema: `.pg` text, or the `Path` of a file.
+            allow_data_loss: plan drops that remove data for good.
+
+        Raises:
+            SchemaInvalid: the desired schema does not compile.
+        """
+        self._gate.require(Action.READ)
+        return plan_schema(self._graph, schema_text(source), allow_data_loss=allow_data_loss)
+
+    def apply(
+        self, source_or_plan: str | Path | SchemaPlan, *, allow_data_loss: bool = False
+    ) -> SchemaApplied:
+        """Bring `main` to a schema as one commit; nothing is done if the graph has it already.
+
+        Args:
+            source_or_plan: `.pg` text, the `Path` of a file, or what `plan` gave: a plan is refused
+                when the schema changed since.
+            allow_data_loss: drops remove data for good.
+
+        Raises:
+            SchemaInvalid: the desired schema does not compile.
+            SchemaRefused: a step is not supported, rows break a new constraint, or stored queries
+                of this graph would not compile any more.
+            SchemaApplyBlocked: other branches live.
+            ReadSetChanged: the plan is of another schema, or writers of `main` were always faster.
+            BranchBusy: another process holds the lease of the schema.
+        """
+        self._gate.require(Action.SCHEMA_APPLY, target=MAIN_BRANCH)
+        self._graph.require_writable()
+        wanted = source_or_plan
+        return apply_schema(
+            self._graph,
+            wanted if isinstance(wanted, SchemaPlan) else schema_text(wanted),
+            allow_data_loss=allow_data_loss,
+            actor_id=self._gate.actor,
+            dependents=self._dependents,
+        )
 
 
 class GraphMaintenance:
     """`graph.maintenance`."""
 
-    def __init__(self, coordinator: GraphCoordinator, actor: str | None) -> None:
+    def __init__(
+        self, coordinator: GraphCoordinator, actor: str | None, *, staging_ttl_days: int
+    ) -> None:
         self._graph = coordinator
         self._actor = actor
+        self._staging_ttl_days = staging_ttl_days
+        self._background: BackgroundMaintenance | None = None
 
     def ensure_indices(
         self,
@@ -400,6 +577,160 @@ class GraphMaintenance:
         return ensure_indices(
             self._graph, branch=branch, types=types, actor_id=self._actor, progress=progress
         )
+
+    def optimize(
+        self,
+        *,
+        types: Iterable[str] | None = None,
+        branch: str = MAIN_BRANCH,
+        target_rows: int | None = None,
+        engine: Literal["auto", "local", "spark"] = "auto",
+        progress: Progress | None = None,
+    ) -> OptimizeReport:
+        """Join small fragments and bring indexes up to date, in at most one commit.
+
+        No row changes, and no version is removed.
+
+        Args:
+            types: only of these types, `Person` or `node:Person`; all without it.
+            branch: whose tables.
+            target_rows: how many rows a fragment is to have; 1,048,576 without it.
+            engine: the lane; Spark is not in this version.
+            progress: told a `StageProgress` (`omnigraph.graph.jobs.stage_progress`) for every table
+                that is done.
+
+        Raises:
+            ReadOnlyGraph: the graph is open read-only.
+            InvalidArgument: there is no such type or engine, or the target is not positive.
+            BranchNotFound: there is no such branch.
+            RecoveryBlocked: an interrupted write of the branch cannot be settled.
+        """
+        self._graph.require_writable()
+        require_local_engine(engine)
+        return optimize(
+            self._graph,
+            branch=branch,
+            types=types,
+            target_rows=target_rows,
+            actor_id=self._actor,
+            progress=progress,
+        )
+
+    def status(self, *, branch: str | None = None) -> MaintenanceStatus:
+        """What is due on the tables of a branch, or of all live ones; reads metadata only.
+
+        Raises:
+            BranchNotFound: there is no such branch.
+        """
+        return maintenance_status(self._graph, branch)
+
+    def run_due(self, *, progress: Progress | None = None) -> MaintenanceRound:
+        """Do what is due now, unless another process is at it.
+
+        Joins fragments, brings lagging indexes up to date, and removes versions of tables that are
+        older than the retention of the settings and that nobody needs. What fails is listed under
+        `errors` of the result, and the next call tries it again.
+
+        Args:
+            progress: told a `StageProgress` for every table that is done.
+
+        Raises:
+            ReadOnlyGraph: the graph is open read-only.
+        """
+        self._graph.require_writable()
+        return run_due(self._graph, progress=progress)
+
+    def start(self, *, every_s: float = 60.0) -> None:
+        """Do what is due in a thread of this process, now and after every pause, until `stop`.
+
+        Closing the graph stops it, too. A second call takes the place of the first.
+
+        Raises:
+            ReadOnlyGraph: the graph is open read-only.
+            InvalidArgument: the pause is none, or the graph is closed.
+        """
+        self._graph.require_writable()
+        self.stop()
+        self._background = BackgroundMaintenance(self._graph, every_s)
+
+    def stop(self) -> None:
+        """Begin no other round, and wait for the one that runs; nothing if there is none."""
+        if self._background is not None:
+            self._background.stop()
+            self._background = None
+
+    def cleanup(
+        self,
+        *,
+        keep: int | None = None,
+        older_than: timedelta | str | None = None,
+        confirm: bool = False,
+        progress: Progress | None = None,
+    ) -> CleanupReport:
+        """Remove old versions of tables, and what dead processes left.
+
+        What heads, branches, tags, running jobs and recoveries need always stays; so do the newest
+        three versions of each table, and what was in force within the last ten minutes.
+
+        Args:
+            keep: how many of the newest versions of each table stay; below 3 it acts as 3.
+            older_than: what was in force within this time stays: a `timedelta`, or `'7d'` (`s m h d
+                w`). With `keep`, a version goes only if both allow it.
+            confirm: without it nothing is removed, and the report tells what would be.
+            progress: told a `StageProgress` for every table that is done.
+
+        Raises:
+            ReadOnlyGraph: the graph is open read-only, and `confirm` is given.
+            InvalidArgument: neither `keep` nor `older_than` is given, or one makes no sense.
+            BranchBusy: another cleanup runs.
+            RecoveryBlocked: an interrupted write of a branch cannot be settled.
+        """
+        if confirm:
+            self._graph.require_writable()
+        return cleanup(
+            self._graph,
+            parse_policy(keep, older_than, work_days=self._staging_ttl_days),
+            confirm=confirm,
+            progress=progress,
+        )
+
+    def repair(
+        self, *, confirm: bool = False, force: Literal["adopt", "discard"] | None = None
+    ) -> RepairReport:
+        """Look for tables that something outside has moved, on every branch, and repair them.
+
+        Args:
+            confirm: roll back what late writers left, and publish versions that change no row.
+            force: what becomes of anything else from outside: `discard` restores what the graph
+                shows, `adopt` publishes what the table shows, if it breaks no rule.
+
+        Raises:
+            ReadOnlyGraph: the graph is open read-only, and `confirm` is given.
+            InvalidArgument: `force` is unknown, or given without `confirm`.
+            BranchBusy: a branch is written to all the time.
+        """
+        if confirm:
+            self._graph.require_writable()
+        return repair(self._graph, confirm=confirm, force=force, actor_id=self._actor)
+
+    def verify(
+        self,
+        *,
+        branch: str | None = None,
+        deep: bool = False,
+        progress: Progress | None = None,
+    ) -> VerifyReport:
+        """Check the history, the tables, the rules and the indexes of the graph; writes nothing.
+
+        Args:
+            branch: only this one; all without it.
+            deep: also read every column, open older versions, and look for files nothing names.
+            progress: told a `StageProgress` for every table.
+
+        Raises:
+            BranchNotFound: there is no such branch.
+        """
+        return verify(self._graph, branch=branch, deep=deep, progress=progress)
 
     def recoveries(self, *, branch: str | None = None, limit: int = 100) -> list[RecoveryRecord]:
         """What recoveries did on a branch, or on all live ones, newest first.

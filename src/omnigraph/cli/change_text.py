@@ -10,8 +10,8 @@ import typer
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from omnigraph.graph.changes.change_pages import ChangePage
     from omnigraph.graph.changes.entity_change import EntityChange, Image
-    from omnigraph.graph.changes.feed import ChangePage
 
 KindOption = Annotated[
     list[str] | None,

@@ -1,15 +1,14 @@
 """How a failure looks from outside: the text or the envelope, and the exit code.
 
-The one place that renders errors. The envelope is the error body of the HTTP contract: `error` in
-one line, `code` out of a closed set (left out where the contract has none), `reason` with the slug
-of the class, the detail object that belongs to it, and `diagnostics` for sources. A traceback
-appears only on request.
+The one place that renders errors for people. The envelope is the error body of the HTTP contract,
+which the server gives too. A traceback appears only on request.
 """
 
 import contextlib
 import re
 import traceback
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 import typer
@@ -17,97 +16,28 @@ import typer
 from omnigraph.cli.exit_codes import exit_code_of
 from omnigraph.cli.output import Output
 from omnigraph.errors import (
-    AccessError,
-    ConflictError,
-    InputError,
     InternalError,
     InvalidArgument,
-    NotFoundError,
     OmnigraphError,
-    StorageError,
-    UnavailableError,
+    SchemaRefused,
     UsageError,
 )
+from omnigraph.graph.results.envelope import envelope_of, one_line
 from omnigraph.graph.results.terminal_text import harmless
 
-_GROUP_CODES: Final[Mapping[type[OmnigraphError], str | None]] = {
-    InputError: "bad_request",
-    NotFoundError: "not_found",
-    ConflictError: "conflict",
-    AccessError: "forbidden",
-    UnavailableError: None,
-    StorageError: "internal",
-}
-_CODES: Final[Mapping[str, str | None]] = {
-    "route_not_found": "not_found",
-    "method_not_allowed": "method_not_allowed",
-    "snapshot_reclaimed": None,
-    "change_feed_gap": None,
-    "precondition_failure": None,
-    "unauthenticated": "unauthorized",
-    "storage_denied": "internal",
-    "policy_invalid": "bad_request",
-    "policy_evaluation": "internal",
-    "policy_untranslatable": "internal",
-    "too_many_requests": "too_many_requests",
-    "cluster_refused": "bad_request",
-    "internal": "internal",
-}
-
-
-_DETAILS: Final[Mapping[str, tuple[str, Mapping[str, str]]]] = {
-    "precondition_failure": (
-        "precondition_failure",
-        {"expected": "expected", "actual": "actual"},
-    ),
-    "read_set_conflict": (
-        "read_set_conflict",
-        {"member": "member", "expected": "expected", "actual": "actual"},
-    ),
-    "key_conflict": (
-        "key_conflict",
-        {"entity_kind": "kind", "type_name": "type", "entity_id": "entity_id"},
-    ),
-    "idempotency_key_reused": (
-        "idempotency_key_reused",
-        {"key": "idempotency_key", "graph_commit_id": "graph_commit_id"},
-    ),
-    "schema_diverged": (
-        "schema_diverged",
-        {"source_commit": "source_commit", "target_commit": "target_commit"},
-    ),
-    "branch_has_descendants": ("branch_descendants", {"names": "descendants"}),
-    "fenced": ("recovery_required", {"operation_id": "operation_id"}),
-    "recovery_required": ("recovery_required", {"operation_id": "operation_id"}),
-    "recovery_blocked": ("recovery_required", {"operation_id": "operation_id"}),
-    "resource_limit": (
-        "resource_limit",
-        {"resource": "resource", "limit": "limit", "actual": "actual"},
-    ),
-    "blob_range": ("blob_range", {"start": "start", "end": "end", "length": "length"}),
-    "external_blob_source": ("external_blob_source", {"uri": "uri", "reason": "reason"}),
-    "deadline_exceeded": ("deadline_exceeded", {"limit_ms": "timeout_ms"}),
-}
-"""Code to the detail object of the contract, and its fields with the names they have in ours."""
-
 _SHOWN_VIOLATIONS: Final = 20
+_SHOWN_OF_A_KIND: Final = 3
+"""So many of each rule and type are shown, before more of the same."""
 
 _UNKNOWN_COMMAND: Final = re.compile(r"No such command '([^']+)'")
 _PLANNED_COMMANDS: Final = frozenset(
     {
-        "alias",
         "analytics",
-        "apply",
         "cleanup",
         "cluster",
         "config",
         "embed",
-        "graphs",
-        "login",
-        "logout",
         "optimize",
-        "policy",
-        "profile",
         "queries",
         "repair",
         "serve",
@@ -124,46 +54,13 @@ def report(error: OmnigraphError, output: Output, *, is_repeatable: bool = False
     with contextlib.suppress(OSError):
         if output.is_json:
             output.fail_json(envelope_of(error))
-        elif "diagnostics" in error.details:
+        elif "diagnostics" in error.details and not isinstance(error, SchemaRefused):
             output.fail(error.message)
         else:
-            output.fail(harmless(_one_line(error.message)))
-            for line in _further_violations(error):
-                output.explain(f"  {harmless(_one_line(line))}")
+            output.fail(harmless(one_line(error.message)))
+            for line in (*_further_violations(error), *_further_refusals(error)):
+                output.explain(f"  {harmless(one_line(line))}")
     return exit_code_of(error, is_repeatable=is_repeatable)
-
-
-def envelope_of(error: OmnigraphError) -> dict[str, object]:
-    """The error body of the HTTP contract."""
-    envelope: dict[str, object] = {"error": _summary(error)}
-    if (code := public_code(error)) is not None:
-        envelope["code"] = code
-    envelope["reason"] = error.code
-    if error.code in _DETAILS:
-        name, fields = _DETAILS[error.code]
-        envelope[name] = {
-            field: error.details[ours] for field, ours in fields.items() if ours in error.details
-        }
-    if "violations" in error.details:
-        envelope["violations"] = {
-            "total": error.details["total"],
-            "items": error.details["violations"],
-        }
-    if error.details.get("merge_conflicts"):
-        envelope["merge_conflicts"] = error.details["merge_conflicts"]
-    if error.details.get("rejects_uri") is not None:
-        envelope["rejects_uri"] = error.details["rejects_uri"]
-    if "diagnostics" in error.details:
-        envelope["diagnostics"] = error.details["diagnostics"]
-    if "path" in error.details:
-        envelope["path"] = error.details["path"]
-    return envelope
-
-
-def public_code(error: OmnigraphError) -> str | None:
-    """The member of the closed set that stands for this error, or None where it has none."""
-    groups = (code for group, code in _GROUP_CODES.items() if isinstance(error, group))
-    return _CODES.get(error.code, next(groups, "internal"))
 
 
 def translate(error: Exception) -> OmnigraphError:
@@ -194,14 +91,42 @@ def _further_violations(error: OmnigraphError) -> Iterator[str]:
     if not isinstance(violations, list) or len(violations) < 2:
         return
     is_written = error.details.get("rejects_uri") is not None
-    shown = violations[:_SHOWN_VIOLATIONS]
+    shown = _examples([each for each in violations if isinstance(each, dict)])
     if not is_written:
-        yield from (_placed(violation) for violation in shown[1:] if isinstance(violation, dict))
+        yield from (_placed(violation) for violation in shown[1:])
     total, counts = error.details.get("total"), error.details.get("counts")
     if isinstance(total, int) and total > len(shown) and not is_written:
         yield f"and {total - len(shown):,} more"
     if isinstance(counts, dict):
         yield "in all: " + ", ".join(f"{code} {count:,}" for code, count in counts.items())
+
+
+def _examples(violations: Sequence[Mapping[str, object]]) -> list[Mapping[str, object]]:
+    """Some of every kind first, then those that come first; in their order."""
+    met: Counter[tuple[object, object]] = Counter()
+    ranked: list[tuple[bool, int]] = []
+    for number, violation in enumerate(violations):
+        kind = (violation.get("code"), violation.get("type"))
+        met[kind] += 1
+        ranked.append((met[kind] > _SHOWN_OF_A_KIND, number))
+    chosen = sorted(number for _, number in sorted(ranked)[:_SHOWN_VIOLATIONS])
+    return [violations[number] for number in chosen]
+
+
+def _further_refusals(error: OmnigraphError) -> Iterator[str]:
+    """What else refuses a schema, and rows that break a rule that it adds."""
+    diagnostics = error.details.get("diagnostics")
+    if not isinstance(error, SchemaRefused) or not isinstance(diagnostics, list):
+        return
+    for number, diagnostic in enumerate(diagnostics):
+        if not isinstance(diagnostic, dict):
+            continue
+        if number:
+            yield f"{diagnostic['message']}"
+        examples = diagnostic.get("examples")
+        if isinstance(examples, list):
+            shown = [example for example in examples if isinstance(example, dict)]
+            yield from (f"{each['entity_id']}: {each['message']}" for each in shown)
 
 
 def _placed(violation: Mapping[str, object]) -> str:
@@ -220,23 +145,10 @@ def _placed(violation: Mapping[str, object]) -> str:
 
 
 def _explain_usage(error: typer.TyperException) -> str:
-    message = _one_line(error.format_message()).rstrip(".")
+    message = one_line(error.format_message()).rstrip(".")
     unknown = _UNKNOWN_COMMAND.match(message)
     if unknown is not None and unknown[1] in _PLANNED_COMMANDS:
         return f"'{unknown[1]}' is not in this version"
     context = getattr(error, "ctx", None)
     program = "omnigraph" if context is None else context.command_path
     return f"{message[:1].lower()}{message[1:]}; see '{program} --help'"
-
-
-def _summary(error: OmnigraphError) -> str:
-    diagnostics = error.details.get("diagnostics")
-    if not diagnostics:
-        return _one_line(error.message)
-    first = error.message.splitlines()[0]
-    total = error.details.get("total")
-    return f"{first} (and {total - 1} more)" if isinstance(total, int) and total > 1 else first
-
-
-def _one_line(text: str) -> str:
-    return " ".join(line.strip() for line in text.splitlines())

@@ -31,6 +31,9 @@ def write_report(session: Session, report: JobReport, *, what: str = "load") -> 
     for warning in report.warnings:
         session.output.warn(warning)
     lines = table_lines(report.tables)
+    if report.already_loaded and report.commit is not None:
+        at = report.commit.graph_commit_id
+        lines.insert(0, f"already loaded, nothing is written; commit {at} was:")
     if report.rejects_uri is not None:
         counted = ", ".join(f"{code} {count:,}" for code, count in report.violations.items())
         lines.append(f"bad rows are set aside in {report.rejects_uri} ({counted})")

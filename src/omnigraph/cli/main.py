@@ -8,6 +8,7 @@ import errno
 import os
 import sys
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Annotated, Final, NoReturn
 
 import typer
@@ -15,9 +16,12 @@ from typer.main import get_command
 
 from omnigraph.cli import exit_codes
 from omnigraph.cli.commands import (
+    alias,
     blob,
     branch,
     changes,
+    cleanup,
+    clone,
     commit,
     diff,
     doctor,
@@ -25,23 +29,32 @@ from omnigraph.cli.commands import (
     ensure_indices,
     explain,
     export,
+    graphs,
     init,
     lint,
     load,
+    login,
     mutate,
+    optimize,
+    policy,
+    profile,
     query,
     recovery,
+    repair,
     run_pipeline,
     schema,
+    serve,
     snapshot,
+    tag,
+    verify,
     version,
 )
 from omnigraph.cli.failures import render_traceback, report, translate
-from omnigraph.cli.global_options import Scope
+from omnigraph.cli.global_options import GRAPH, Scope
 from omnigraph.cli.logs import start_logging
 from omnigraph.cli.output import ColorMode, prepare_streams, settle_streams
 from omnigraph.cli.session import Session, open_session, session_of
-from omnigraph.errors import Cancelled, InvalidArgument
+from omnigraph.errors import Cancelled
 from omnigraph.settings import LogLevel
 
 _HELP: Final = """A typed property-graph database on a lakehouse.
@@ -50,15 +63,9 @@ _HELP: Final = """A typed property-graph database on a lakehouse.
 Example:
   omnigraph init papers.omni --schema examples/papers/schema.pg
 """
-_SERVER_HELP: Final = """Serve graphs over HTTP. This version has no HTTP server yet.
-
-\b
-Example:
-  omnigraph-server --version
-"""
 _GLOBAL_FLAGS: Final = ("--yes", "--quiet", "--no-progress")
 _GLOBAL_OPTIONS: Final = (
-    *("--store", "--server", "--graph", "--cluster", "--profile", "--as"),
+    *("--store", "--server", "--graph", "--cluster", "--profile", "--target", "--config", "--as"),
     *("--log-level", "--color"),
 )
 _CONTEXT_SETTINGS: Final = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
@@ -72,6 +79,7 @@ app = typer.Typer(
 for _group in (
     *(
         init,
+        clone,
         query,
         mutate,
         load,
@@ -82,12 +90,15 @@ for _group in (
         blob,
         snapshot,
         branch,
+        tag,
         commit,
         diff,
         changes,
         schema,
+        serve,
     ),
-    *(ensure_indices, recovery, lint, version, doctor),
+    *(optimize, ensure_indices, cleanup, repair, verify, recovery, lint, policy),
+    *(graphs, alias, login, profile, version, doctor),
 ):
     _group.register(app)
 
@@ -138,11 +149,12 @@ def apply_global_options(
         typer.Option(metavar="URI", help="The storage of one graph: a path, file:// or s3://."),
     ] = None,
     server: Annotated[
-        str | None, typer.Option(metavar="NAME|URL", help="A server; not in this version.")
+        str | None,
+        typer.Option(metavar="NAME|URL", help="A server: of the operator config, or http(s)://."),
     ] = None,
     graph: Annotated[
         str | None,
-        typer.Option(metavar="ID", help="A graph of a server or cluster; not in this version."),
+        typer.Option(metavar="ID", help="The graph of the server."),
     ] = None,
     cluster: Annotated[
         str | None, typer.Option(metavar="NAME|DIR|URI", help="A cluster; not in this version.")
@@ -150,6 +162,14 @@ def apply_global_options(
     profile: Annotated[
         str | None,
         typer.Option(metavar="NAME", help="A profile of the operator config, if no URI is given."),
+    ] = None,
+    target: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="A graph of the project's file, omnigraph.yaml."),
+    ] = None,
+    config: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="The project's file; omnigraph.yaml here without it."),
     ] = None,
     actor: Annotated[
         str | None, typer.Option("--as", metavar="ACTOR", help="Who a write is recorded for.")
@@ -179,7 +199,14 @@ def apply_global_options(
     """Complete the session with the global options."""
     session = session_of(context)
     session.scope = Scope(
-        store=store, server=server, cluster=cluster, graph=graph, profile=profile, actor=actor
+        store=store,
+        server=server,
+        cluster=cluster,
+        graph=graph,
+        profile=profile,
+        actor=actor,
+        target=target,
+        config=config,
     )
     session.assumes_yes = yes
     session.log_level = log_level or session.log_level
@@ -189,12 +216,7 @@ def apply_global_options(
     start_logging(session, is_asked=log_level is not None)
 
 
-@server_app.command(help=_SERVER_HELP)
-def serve(context: typer.Context, *, version: _VersionOption = False) -> int:  # noqa: ARG001
-    """Refuse: there is nothing to serve with."""
-    raise InvalidArgument(
-        "this version has no HTTP server yet; use the command line or the Python API"
-    )
+serve.register_program(server_app, _VersionOption)
 
 
 def _hoist_global_options(arguments: Sequence[str]) -> list[str]:
@@ -207,7 +229,9 @@ def _hoist_global_options(arguments: Sequence[str]) -> list[str]:
         if argument == "--":
             rest += [argument, *remaining]
             break
-        if argument in _GLOBAL_OPTIONS:
+        if argument.partition("=")[0] == GRAPH and rest[:1] == [serve.NAME]:
+            rest.append(argument)  # there it names a graph to serve, and comes many times
+        elif argument in _GLOBAL_OPTIONS:
             first += [argument, *remaining[:1]]
             del remaining[:1]
         elif argument in _GLOBAL_FLAGS or argument.startswith(

@@ -10,7 +10,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from omnigraph.cli.output import Output
-    from omnigraph.graph.merge.merge import MergePlan, MergeResult
+    from omnigraph.graph.merge.merge_plan import MergePlan
+    from omnigraph.graph.merge.merge_result import MergeResult
 
 
 def show_plan(output: Output, plan: MergePlan, *, as_json: bool) -> int:
@@ -42,10 +43,9 @@ _CONFLICT_COLUMNS = ("type", "id", "kind", "property", "base", "ours", "theirs")
 def show_result(output: Output, result: MergeResult, *, as_json: bool) -> None:
     """Print how a merge ended; a branch that could not be deleted is a warning."""
     if as_json:
-        from omnigraph.cli.bodies import commit_body
+        from omnigraph.graph.bodies import merge_body
 
-        commit = None if result.commit is None else commit_body(result.commit)
-        output.write_json({**result.to_dict(), "commit": commit})
+        output.write_json(merge_body(result))
     elif result.commit is None:
         output.write(f"{result.target} has everything of {result.source} already")
     else:

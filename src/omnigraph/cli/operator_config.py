@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from omnigraph.cli.row_style import RowStyle
+from omnigraph.cli.row_style import RowFormat, RowStyle
 from omnigraph.errors import SettingInvalid
 
 if TYPE_CHECKING:
@@ -51,6 +51,26 @@ class Binding:
     server: str | None = None
     cluster: str | None = None
     store: str | None = None
+    default_graph: str | None = None
+    """The graph of the server or the cluster."""
+
+    @property
+    def kind(self) -> str | None:
+        """Which of the three it is."""
+        return next((kind for kind in _BINDINGS if getattr(self, kind) is not None), None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Alias:
+    """A name for a stored query of a server, with some of its parameters."""
+
+    query: str
+    server: str | None = None
+    graph: str | None = None
+    args: tuple[str, ...] = ()
+    """Names of the parameters that the words after the alias are the values of."""
+    params: Mapping[str, object] = field(default_factory=dict)
+    format: RowFormat | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,6 +80,9 @@ class OperatorConfig:
     actor: str | None = None
     defaults: Binding = Binding()
     profiles: Mapping[str, Binding] = field(default_factory=dict)
+    servers: Mapping[str, str] = field(default_factory=dict)
+    """Name to address."""
+    aliases: Mapping[str, Alias] = field(default_factory=dict)
     row_style: RowStyle = field(default_factory=RowStyle)
     settings: Mapping[str, object] = field(default_factory=dict)
     """The sections `spark:` and `pipeline:`, as `load_settings` takes them."""
@@ -116,6 +139,8 @@ def _interpret(content: Section) -> OperatorConfig:
         actor=_text(sections["operator"], "actor", within="operator"),
         defaults=_defaults(sections["defaults"]),
         profiles={name: _profile(name, entry) for name, entry in named["profiles"].items()},
+        servers={name: _server(name, entry) for name, entry in named["servers"].items()},
+        aliases={name: _alias(name, entry) for name, entry in named["aliases"].items()},
         row_style=_row_style(sections["defaults"]),
         settings={name: content[name] for name in _SETTINGS if name in content},
         warnings=tuple(_unknown_keys(content, sections, named)),
@@ -127,7 +152,36 @@ def _defaults(section: Section) -> Binding:
     for other, value in (("server", server), ("default_graph", section.get("default_graph"))):
         if store is not None and value is not None:
             raise SettingInvalid(f"defaults has both store and {other}; keep one of them")
-    return Binding(server=server, store=store)
+    graph = _text(section, "default_graph", within="defaults")
+    return Binding(server=server, store=store, default_graph=graph)
+
+
+def _server(name: str, entry: Section) -> str:
+    url = _text(entry, "url", within=f"servers.{name}")
+    if url is None or not url.startswith(("http://", "https://")):
+        raise SettingInvalid(f"servers.{name}.url: expected http:// or https://, not {url!r:.60}")
+    return url.rstrip("/")
+
+
+def _alias(name: str, entry: Section) -> Alias:
+    within = f"aliases.{name}"
+    query = _text(entry, "query", within=within)
+    if query is None:
+        raise SettingInvalid(f"{within}.query: expected the name of a stored query")
+    args = entry.get("args") or ()
+    if not isinstance(args, list | tuple) or not all(isinstance(arg, str) for arg in args):
+        raise SettingInvalid(f"{within}.args: expected names of parameters, not {args!r:.60}")
+    form = _text(entry, "format", within=within)
+    if form is not None and form not in list(RowFormat):
+        raise SettingInvalid(f"{within}.format: expected one of {', '.join(RowFormat)}")
+    return Alias(
+        query=query,
+        server=_text(entry, "server", within=within),
+        graph=_text(entry, "graph", within=within),
+        args=tuple(args),
+        params=_section(entry, "params", within=within),
+        format=None if form is None else RowFormat(form),
+    )
 
 
 def _row_style(section: Section) -> RowStyle:
@@ -169,7 +223,11 @@ def _profile(name: str, entry: Section) -> Binding:
         raise SettingInvalid(
             f"profiles.{name} must bind exactly one of {', '.join(_BINDINGS)}, and binds {listed}"
         )
-    return Binding(**{bound[0]: _text(entry, bound[0], within=f"profiles.{name}")})
+    within = f"profiles.{name}"
+    graph = _text(entry, "default_graph", within=within)
+    if graph is not None and bound == ["store"]:
+        raise SettingInvalid(f"{within} has both store and default_graph; keep one of them")
+    return Binding(**{bound[0]: _text(entry, bound[0], within=within), "default_graph": graph})
 
 
 def _require_known_server(within: str, entry: Section, known: Collection[str]) -> None:

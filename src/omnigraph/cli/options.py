@@ -26,6 +26,10 @@ UriOption = Annotated[
     ),
 ]
 BranchOption = Annotated[str, typer.Option(metavar="NAME", help="The branch to look at.")]
+TypesOption = Annotated[
+    list[str] | None,
+    typer.Option("--type", metavar="TYPE", help="Only this type; may be given several times."),
+]
 AnyBranchOption = Annotated[
     str | None, typer.Option("--branch", metavar="NAME", help="Only this branch; all without it.")
 ]

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from omnigraph.cli.addressing import Target
+    from omnigraph.graph.results.mutation_result import MutationResult
+    from omnigraph.graph.results.query_result import QueryResult
 
     Executor = Literal["auto", "local", "spark"]
 
@@ -57,7 +59,10 @@ ReadBranchOption = Annotated[
 ]
 SnapshotOption = Annotated[
     str | None,
-    typer.Option(metavar="COMMIT", help="Read the graph as it was at a commit, by its id."),
+    typer.Option(
+        metavar="TARGET",
+        help="Read the graph as it was: a commit id, a tag, a number or a time of main.",
+    ),
 ]
 EngineOption = Annotated[
     Engine | None,
@@ -111,15 +116,48 @@ class QueryOptions:
         if self.timeout_s is not None:
             _require_timeout(self.timeout_s)
 
-    def read(self) -> QueryInput:
-        """The query and its parameters.
+    def read(self, roots: Sequence[Path] = ()) -> QueryInput:
+        """The query and its parameters; a file that is not here is looked for below the roots.
 
         Raises:
             UsageError: there is no query, or `--params` is no JSON object.
             InvalidArgument: a file cannot be read, or that of the parameters is no JSON object.
         """
-        source, path = self._read_source()
+        source, path = self._read_source(roots)
         return QueryInput(source=source, path=path, params=self._read_params())
+
+    def names_stored(self, target: Target) -> bool:
+        """Whether the name, without a source, is that of a stored query of the server."""
+        has_source = self.text is not None or self.file is not None
+        return target.place is not None and self.name is not None and not has_source
+
+    def invoke(
+        self,
+        target: Target,
+        *,
+        expect_mutation: bool,
+        if_commit: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> QueryResult | MutationResult:
+        """What the stored query of that name gives.
+
+        Raises:
+            UsageError, InvalidArgument: the parameters cannot be read.
+        """
+        if target.place is None or self.name is None:
+            raise TypeError("a stored query has a name, and a server")
+        params = self._read_params()
+        with target.place.open() as graph:
+            return graph.queries.invoke(
+                self.name,
+                params,
+                branch=self.branch,
+                snapshot=self.snapshot,
+                if_commit=if_commit,
+                idempotency_key=idempotency_key,
+                expect_mutation=expect_mutation,
+                timeout_s=self.timeout_s,
+            )
 
     def apply(self, target: Target) -> Target:
         """The target with the timeout of the option, if it is given."""
@@ -143,13 +181,14 @@ class QueryOptions:
         chosen = target.settings.spark.engine if self.engine is None else self.engine
         return chosen.value
 
-    def _read_source(self) -> tuple[str, str | None]:
+    def _read_source(self, roots: Sequence[Path]) -> tuple[str, str | None]:
         if self.text is not None:
             return self.text, None
         if self.file is not None:
-            data = read_source_file(self.file, "--query", allows_stdin=True)
+            path = find_below(self.file, roots)
+            data = read_source_file(path, "--query", allows_stdin=True)
             # What is no UTF-8 goes on as it is: the language reports it with its place.
-            return data.decode(errors="surrogateescape"), _shown(self.file)
+            return data.decode(errors="surrogateescape"), _shown(path)
         if self.name is None:
             raise UsageError("no query is given; give --query FILE or -e GQ")
         raise UsageError(
@@ -196,6 +235,13 @@ class QueryInput:
             place = f"--> {self.path}:"
             message = _PLACE_WITHOUT_FILE.sub(lambda match: f"{match[1]}{place}", error.message)
             raise QueryInvalid(message, **(error.details | {"path": self.path})) from error
+
+
+def find_below(path: Path, roots: Sequence[Path]) -> Path:
+    """The file as it is named, or the first of that name below a root."""
+    if path == STDIN or path.is_absolute() or path.exists():
+        return path
+    return next((root / path for root in roots if (root / path).is_file()), path)
 
 
 def parse_params(text: str | bytes) -> dict[str, object]:

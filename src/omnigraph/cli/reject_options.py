@@ -60,6 +60,14 @@ MaxRejectRatioOption = Annotated[
         "then 0.01.",
     ),
 ]
+CascadeOption = Annotated[
+    bool,
+    typer.Option(
+        "--cascade",
+        rich_help_panel=_PANEL,
+        help="With quarantine: set nodes aside too that are left without a required edge.",
+    ),
+]
 
 
 def require_place(on_error: str | None, rejects: str | None) -> None:

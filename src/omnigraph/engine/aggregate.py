@@ -16,14 +16,16 @@ import pyarrow.compute as pc
 from omnigraph.engine.bindings import Bindings
 from omnigraph.engine.entities import distinct_numbers
 from omnigraph.engine.evaluate import entity_values
+from omnigraph.engine.optional_entities import OptionalEntities
 from omnigraph.engine.order import value_codes
 from omnigraph.engine.sums import count_rows, sum_floats, sum_integers
-from omnigraph.errors import InternalError, NumericOverflow
+from omnigraph.errors import NumericOverflow, ResourceLimit
 from omnigraph.graph.arrays import encode, is_given
 from omnigraph.graph.query.compare import Const, repeated
 from omnigraph.lang import ir
 from omnigraph.lang.arrow_schema import arrow_type
 from omnigraph.lang.ir import AggFunc
+from omnigraph.limits import MAX_COLLECTED
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -73,7 +75,7 @@ def group(
     keys = [
         projection.expr for projection in projections if not isinstance(projection.expr, ir.Agg)
     ]
-    groups = _group(keys, bindings)
+    groups = _group(keys, bindings, evaluator)
     return Grouped(
         aggregates={
             projection.name: _aggregated(projection.expr, bindings, groups, evaluator)
@@ -85,14 +87,14 @@ def group(
     )
 
 
-def _group(keys: Sequence[ir.Expr], bindings: Bindings) -> Groups:
+def _group(keys: Sequence[ir.Expr], bindings: Bindings, evaluator: Evaluator) -> Groups:
     rows = bindings.rows
     if not keys:
         return Groups(np.zeros(rows, np.int64), np.zeros(1, np.int64))
     codes = np.zeros(rows, np.int64)
     size = 1
     for key in keys:
-        of_key, of_size = _key_codes(key, bindings)
+        of_key, of_size = _key_codes(key, bindings, evaluator)
         if size * of_size >= 2**62:
             codes, size = _dense(codes, size)
         codes = codes * of_size + of_key
@@ -113,7 +115,7 @@ def _dense(codes: Numbers, size: int) -> tuple[Numbers, int]:
     return places, len(used)
 
 
-def _key_codes(key: ir.Expr, bindings: Bindings) -> tuple[Numbers, int]:
+def _key_codes(key: ir.Expr, bindings: Bindings, evaluator: Evaluator) -> tuple[Numbers, int]:
     """Numbers that are equal where the key is, and a bound that they stay below."""
     match key:
         case ir.NodeId(var):
@@ -129,12 +131,24 @@ def _key_codes(key: ir.Expr, bindings: Bindings) -> tuple[Numbers, int]:
             codes += 1
             return codes if entities.is_everything(at) else codes[at], len(distinct) + 1
         case _:
-            raise InternalError(f"{type(key).__name__} cannot be a group key")
+            operand, places = evaluator.of_entities(key, bindings)
+            if isinstance(operand, Const):
+                return np.zeros(bindings.rows, np.int64), 1
+            distinct, codes = encode(operand.values)
+            return (codes if places is None else codes[places]) + 1, len(distinct) + 1
 
 
 def _aggregated(agg: ir.Agg, bindings: Bindings, groups: Groups, evaluator: Evaluator) -> Values:
     weights, rows = bindings.weights, groups.of_row
-    if isinstance(agg.arg, ir.NodeId):
+    is_count = agg.func is AggFunc.COUNT and not agg.distinct
+    if (
+        is_count
+        and isinstance(agg.arg, ir.NodeId)
+        and not isinstance(
+            bindings.columns[agg.arg.var].entities if agg.arg.var in bindings.columns else None,
+            OptionalEntities,
+        )
+    ):
         if weights is None and groups.size == 1:
             return pa.array([bindings.rows], pa.int64())
         return pa.array(count_rows(rows, groups.size, weights), pa.int64())
@@ -144,8 +158,13 @@ def _aggregated(agg: ir.Agg, bindings: Bindings, groups: Groups, evaluator: Eval
         has = is_set[at]
         rows, at = rows[has], at[has]
         weights = None if weights is None else weights[has]
+    if agg.distinct:
+        rows, at = _once(values, at, rows)
+        weights = None
     counts = count_rows(rows, groups.size, weights)
     match agg.func:
+        case AggFunc.COLLECT:
+            return _collected(values, at, rows, counts, weights)
         case AggFunc.COUNT:
             return pa.array(counts, pa.int64())
         case AggFunc.SUM:
@@ -157,15 +176,52 @@ def _aggregated(agg: ir.Agg, bindings: Bindings, groups: Groups, evaluator: Eval
             return _extremes(values, at, rows, groups.size, is_max=agg.func is AggFunc.MAX)
 
 
+def _once(values: Values, at: Numbers, rows: Numbers) -> tuple[Numbers, Numbers]:
+    """The rows with each value once for each group."""
+    places = value_codes(values)[at]
+    size = int(places.max()) + 1 if len(places) else 1
+    _, first = np.unique(rows * size + places, return_index=True)
+    return rows[first], at[first]
+
+
+def _collected(
+    values: Values, at: Numbers, rows: Numbers, counts: Numbers, weights: Numbers | None
+) -> Values:
+    """The values of each group in ascending order, as lists.
+
+    Raises:
+        ResourceLimit: a list is too long.
+    """
+    longest = int(counts.max()) if len(counts) else 0
+    if longest > MAX_COLLECTED:
+        raise ResourceLimit(
+            f"collect makes a list of {longest} values, more than {MAX_COLLECTED}; filter more, or "
+            "group finer",
+            resource="collected values",
+            limit=MAX_COLLECTED,
+            actual=longest,
+        )
+    if weights is not None:
+        rows, at = np.repeat(rows, weights), np.repeat(at, weights)
+    order = np.lexsort((value_codes(values)[at], rows))
+    offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
+    items = values.take(at[order])
+    lists: Any = pa.ListArray.from_arrays(
+        pa.array(offsets, pa.int32()), items
+    )  # Any: lists of any type
+    collected: Values = lists
+    return collected
+
+
 def _argument(expr: ir.Expr, bindings: Bindings, evaluator: Evaluator) -> tuple[Values, Numbers]:
     """The distinct things that the rows give to an aggregate, and which one each row gives."""
     if isinstance(expr, ir.Prop):
         return entity_values(bindings.columns[expr.var], expr.property)
-    operand = evaluator.operand(expr, bindings)
+    operand, places = evaluator.of_entities(expr, bindings)
     if isinstance(operand, Const):
         value = repeated(operand.value, arrow_type(operand.type), 1)
         return value, np.zeros(bindings.rows, np.int64)
-    return operand.values, np.arange(bindings.rows)
+    return operand.values, np.arange(bindings.rows) if places is None else places
 
 
 def _sums(

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from omnigraph.engine.bindings import LARGEST_COUNT
 from omnigraph.engine.caches import EngineCaches
 from omnigraph.engine.evaluate import Evaluator
 from omnigraph.engine.expand import Expander
@@ -28,10 +29,12 @@ from omnigraph.graph.jobs.stages import JobStages
 from omnigraph.graph.load.flow import LoadFlow
 from omnigraph.graph.load.vector_filling import VectorFiller
 from omnigraph.graph.query.budget import Budget
+from omnigraph.graph.query.call_scope import call_token
 from omnigraph.graph.query.compiled import CompiledQueries
 from omnigraph.graph.query.needs import analyse_needs
 from omnigraph.graph.results.query_result import QueryResult
 from omnigraph.lang import bind_params, ir
+from omnigraph.lang.ir_counts import bind_counts
 from omnigraph.lang.query_ast import NOW_PARAM
 from omnigraph.storage.signals import ObjectMissing
 
@@ -41,11 +44,13 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from omnigraph.clock import Clock
+    from omnigraph.engine.bindings import Bindings
     from omnigraph.engine.match import Observer
     from omnigraph.engine.query_vectors import QueryEmbedder
     from omnigraph.engine.tables import QueryTable
     from omnigraph.engine.writes.loads import LoadInput
     from omnigraph.engine.writes.mutations import MutationRequest
+    from omnigraph.graph.arrays import Numbers
     from omnigraph.graph.blobs.addresses import ExternalBlobs
     from omnigraph.graph.commit.protocol import CommitProtocol
     from omnigraph.graph.history.snapshot import Snapshot
@@ -142,6 +147,7 @@ class Engine:
         values: Mapping[str, object],
         observer: Observer | None,
     ) -> QueryRun:
+        query = bind_counts(query, values)
         params = {**values, NOW_PARAM: self._clock.now_ms()}
         budget = self._budget(request.timeout_s, request.token)
         tables = QueryTables(
@@ -211,7 +217,7 @@ class Engine:
             timeout_ms=timeout_ms,
             max_rows=self.settings.max_binding_rows,
             memory_bytes=self.settings.memory_bytes,
-            token=token,
+            token=token or call_token(),
         )
 
     def close(self) -> None:
@@ -242,14 +248,28 @@ class QueryRun:
             SnapshotReclaimed: cleanup removed files while they were read.
         """
         try:
-            return self._result()
+            rows = self._result(self._cut())
+            return rows.slice(self.query.offset) if self.query.offset else rows
         except ObjectMissing as error:
             raise reclaimed(self.tables.snapshot) from error
 
-    def _result(self) -> pa.Table:
+    def _cut(self) -> ir.QueryIR:
+        """The query that gives the rows up to the limit, those that are skipped included."""
+        limit, offset = self.query.limit, self.query.offset
+        if not limit or not offset:
+            return self.query
+        return replace(self.query, limit=min(limit + offset, LARGEST_COUNT))
+
+    def _result(self, query: ir.QueryIR) -> pa.Table:
         budget = self.tables.budget
         search = SearchCalls(params=self.params, embed=self.embedder.embed)
-        evaluator = Evaluator(params=self.params, search=search, settings=self.settings)
+
+        def count(block: ir.CountOf, rows: Bindings) -> Numbers:
+            return matcher.count(block, rows)
+
+        evaluator = Evaluator(
+            params=self.params, search=search, settings=self.settings, budget=budget, count=count
+        )
         matcher = Matcher(
             scanner=Scanner(
                 tables=self.tables,
@@ -270,16 +290,16 @@ class QueryRun:
             budget=budget,
             observer=self.observer,
         )
-        projector = Projector(query=self.query, evaluator=evaluator, budget=budget)
-        if self.query.limit == 0:
+        projector = Projector(query=query, evaluator=evaluator, budget=budget)
+        if query.limit == 0:
             return projector.schema.empty_table()
         if self.needs.is_aggregate:
-            streamed = grouped_scan(self.query, self.params, self.tables)
+            streamed = grouped_scan(query, self.params, self.tables)
             if streamed is not None:
                 return projector.streamed(streamed.columns())
-        bindings = best_texts(self.query, self.params, self.tables, search)
+        bindings = best_texts(query, self.params, self.tables, search)
         if bindings is None:
-            bindings = matcher.run(self.query.ops)
+            bindings = matcher.run(query.ops)
         if self.needs.is_aggregate:
             return projector.groups(bindings)
         return projector.rows(bindings)

@@ -12,22 +12,26 @@ import numpy as np
 import pyarrow as pa
 
 from omnigraph.engine.bindings import Bindings, Bound
+from omnigraph.engine.computed import Computer
 from omnigraph.engine.entities import distinct
+from omnigraph.engine.optional_entities import OptionalEntities
 from omnigraph.errors import InternalError
-from omnigraph.graph.arrays import text_array
-from omnigraph.graph.query.compare import Column, Const, Operand, is_true
+from omnigraph.graph.arrays import nulled, text_array
+from omnigraph.graph.query.compare import Column, Const, Operand, repeated
 from omnigraph.graph.query.pushdown import constant_value
 from omnigraph.lang import ir
-from omnigraph.lang.ir import FilterOp, variables_of
-from omnigraph.lang.types import BOOL, F64, STRING
+from omnigraph.lang.ir import FilterOp
+from omnigraph.lang.ir_parts import expr_variables, variables_of
+from omnigraph.lang.types import BOOL, F64, I64, STRING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from numpy.typing import NDArray
 
     from omnigraph.engine.search import SearchCalls
     from omnigraph.graph.arrays import Floats, Mask, Numbers, Values
+    from omnigraph.graph.query.budget import Budget
     from omnigraph.settings.sections import QuerySettings
 
 ROWS_AT_ONCE = 16_384
@@ -43,11 +47,23 @@ class Evaluator:
     params: Mapping[str, object]
     search: SearchCalls
     settings: QuerySettings
+    budget: Budget
+    count: Callable[[ir.CountOf, Bindings], Numbers]
+    """How many solutions a block has for each row."""
 
-    def truth(self, item: ir.Filter, bindings: Bindings) -> Mask:
-        """For each row whether the filter is true."""
+    @property
+    def computer(self) -> Computer[Bindings]:
+        """Computes values of rows of a match."""
+        return Computer(
+            leaf=self._leaf, size=lambda rows: rows.rows, keep=Bindings.keep, budget=self.budget
+        )
+
+    def truth(self, item: ir.Condition, bindings: Bindings) -> Mask:
+        """For each row whether the condition is true."""
         match item:
-            case ir.Filter(ir.NodeId(left), FilterOp.EQ | FilterOp.NE, ir.NodeId(right)):
+            case ir.Filter(ir.NodeId(left), FilterOp.EQ | FilterOp.NE, ir.NodeId(right)) if (
+                not _may_be_nothing(bindings, left, right)
+            ):
                 is_same = same_entity(bindings.columns[left], bindings.columns[right])
                 return is_same if item.op is FilterOp.EQ else ~is_same
         variables = variables_of([item])
@@ -59,7 +75,7 @@ class Evaluator:
         narrow = Bindings(rows=len(used), columns={var: Bound(bound.entities, used)})
         return self._truth(item, narrow)[inverse]
 
-    def _truth(self, item: ir.Filter, bindings: Bindings) -> Mask:
+    def _truth(self, item: ir.Condition, bindings: Bindings) -> Mask:
         if bindings.rows <= ROWS_AT_ONCE:
             return self._truth_at_once(item, bindings)
         # Values of rows are wide where numbers are not: no more than some are held.
@@ -69,12 +85,35 @@ class Evaluator:
         ]
         return np.concatenate(parts)
 
-    def _truth_at_once(self, item: ir.Filter, bindings: Bindings) -> Mask:
-        left, right = self.operand(item.left, bindings), self.operand(item.right, bindings)
-        return is_true(left, item.op, right, bindings.rows)
+    def _truth_at_once(self, item: ir.Condition, bindings: Bindings) -> Mask:
+        return self.computer.truth(item, bindings)
 
     def operand(self, expr: ir.Expr, bindings: Bindings) -> Operand:
         """The value of an expression for each row, or for all."""
+        if not isinstance(expr, ir.Value):
+            return self._leaf(expr, bindings)
+        operand, at = self.of_entities(expr, bindings)
+        if at is None or isinstance(operand, Const):
+            return operand
+        return Column(operand.values.take(at), operand.type)
+
+    def of_entities(self, expr: ir.Expr, bindings: Bindings) -> tuple[Operand, Numbers | None]:
+        """A value of one variable for its distinct entities, and which one each row has.
+
+        For what has several variables it is the value of each row, and there are no places.
+        """
+        variables = expr_variables(expr)
+        if len(variables) != 1:
+            return self.computer.operand(expr, bindings), None
+        (var,) = variables
+        bound = bindings.columns[var]
+        if bound.entities.is_everything(bound.at):
+            return self.computer.operand(expr, bindings), None
+        used, inverse = distinct(bound.at, bound.entities)
+        narrow = Bindings(rows=len(used), columns={var: Bound(bound.entities, used)})
+        return self.computer.operand(expr, narrow), inverse
+
+    def _leaf(self, expr: ir.Expr, bindings: Bindings) -> Operand:
         match expr:
             case ir.Param(_, kind) | ir.Lit(_, kind):
                 return Const(constant_value(expr, self.params), kind)
@@ -83,6 +122,10 @@ class Evaluator:
             case ir.NodeId(var):
                 bound = bindings.columns[var]
                 return Column(bound.entities.ids.take(bound.at), STRING)
+            case ir.TypeOf(var, name):
+                return Column(_type_names(bindings.columns[var], name), STRING)
+            case ir.CountOf():
+                return Column(pa.array(self.count(expr, bindings), pa.int64()), I64)
             case ir.Search() | ir.MatchText() | ir.Fuzzy():
                 bound = bindings.columns[expr.var]
                 return Column(
@@ -100,6 +143,17 @@ class Evaluator:
             return self.search.text_scores(expr, bound.entities, bound.at)
         used, inverse = distinct(bound.at, bound.entities)
         return self.search.distances(expr, bound.entities, used)[inverse]
+
+
+def _type_names(bound: Bound, name: str) -> Values:
+    names = repeated(name, pa.string(), len(bound.at))
+    if not isinstance(bound.entities, OptionalEntities):
+        return names
+    return nulled(names, ~bound.entities.is_there(bound.at))
+
+
+def _may_be_nothing(bindings: Bindings, *names: str) -> bool:
+    return any(isinstance(bindings.columns[name].entities, OptionalEntities) for name in names)
 
 
 def _slices(rows: int) -> Iterator[tuple[int, int]]:

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 
 from omnigraph.engine.bindings import Bindings, Bound
 from omnigraph.engine.entities import Entities, distinct, distinct_numbers
+from omnigraph.engine.paths import walk_paths
 from omnigraph.engine.traversal import Choice, WalkShape, choose_mode
 from omnigraph.engine.walk import Reached, count_reached, ranges, walk
 from omnigraph.graph.arrays import ascending, mask_of, places_in, text_array
@@ -25,7 +26,7 @@ from omnigraph.graph.query.topology import (
     find_ids,
     number_texts,
 )
-from omnigraph.lang.ir import ExpandDirection
+from omnigraph.lang.ir import ExpandDirection, WalkProperty
 from omnigraph.settings.values import TraversalMode
 from omnigraph.storage.predicates import In, Or
 
@@ -35,12 +36,14 @@ if TYPE_CHECKING:
     from omnigraph.engine.evaluate import Evaluator
     from omnigraph.engine.tables import QueryTable, QueryTables
     from omnigraph.engine.warming import TopologyWarmer
-    from omnigraph.graph.arrays import Ids, Mask, Numbers
+    from omnigraph.graph.arrays import Ids, Mask, Numbers, Values
     from omnigraph.graph.query.budget import Budget
     from omnigraph.graph.query.needs import Needs
     from omnigraph.graph.query.topology import Adjacency
     from omnigraph.lang import EdgeType, ir
     from omnigraph.settings.sections import QuerySettings
+
+_PATHS = frozenset({WalkProperty.PATH, WalkProperty.PATH_BACK})
 
 FEW_IDS = 1_024
 """Up to here entities are looked up by id rather than numbered with their whole table."""
@@ -72,13 +75,25 @@ class Expander:
         adjacency, near, far = _side(index, op.direction)
         is_kept = choice.mode is TraversalMode.CSR
         numbers = source.entities.numbers_among(used, near, is_kept=is_kept)
-        if op.dst_var in self.needs.counted_only and not op.dst_filters:
+        is_counted = op.dst_var in self.needs.counted_only and op.walk_var is None
+        if is_counted and not op.dst_filters:
             counts = self._count(adjacency, numbers, hops)
             is_all = source.entities.is_everything(inverse)
             return bindings.weigh(counts if is_all else counts[inverse]), choice
-        reached = self._reach(adjacency, numbers, hops)
+        reached, told = self._reach(op, adjacency, numbers, hops, far)
         reached, bound = self._join_nodes(op, reached, far, is_kept=is_kept)
-        return self._bind(bindings, inverse, reached, {op.dst_var: bound}), choice
+        columns = {op.dst_var: bound}
+        if op.walk_var is not None:
+            columns[op.walk_var] = self._walk_bound(op, told, reached.positions)
+        return self._bind(bindings, inverse, reached, columns), choice
+
+    def _walk_bound(
+        self, op: ir.Expand, told: Mapping[str, Values], positions: Numbers | None
+    ) -> Bound:
+        """What the walk tells of itself, for each end that is left."""
+        size = max((len(values) for values in told.values()), default=0)
+        entities = Entities(self.tables.edge(op.edge), size, columns=told)
+        return Bound(entities, np.arange(size) if positions is None else positions)
 
     def has_neighbour(self, op: ir.Expand, bound: Bound) -> tuple[Mask, Choice | None]:
         """For each row whether there is any edge: the walk of a plain negation, without walking."""
@@ -135,15 +150,45 @@ class Expander:
         src, dst = text_array(edge_rows["src"]), text_array(edge_rows["dst"])
         return build_graph_index(src, dst, is_same_type=is_same_type)
 
-    def _reach(self, adjacency: Adjacency, numbers: Numbers, hops: tuple[int, int]) -> Reached:
-        """What each source reaches; one that has no edge reaches nothing."""
+    def _reach(
+        self,
+        op: ir.Expand,
+        adjacency: Adjacency,
+        numbers: Numbers,
+        hops: tuple[int, int],
+        ids: Ids,
+    ) -> tuple[Reached, Mapping[str, Values]]:
+        """What each source reaches, and what is told of the walk to it.
+
+        One that has no edge reaches nothing.
+        """
         has = numbers != ABSENT
-        reached = walk(adjacency, numbers[has], *hops, self.budget)
+        sources = numbers[has]
+        asked = self._asked(op)
+        told: dict[str, Values] = {}
+        reached: Reached | None = None
+        for name in asked & _PATHS:
+            is_reversed = (name == WalkProperty.PATH) == bool(op.is_turned)
+            reached, paths = walk_paths(
+                adjacency, sources, hops, self.budget, from_source=not is_reversed
+            )
+            told[name] = paths.lists(ids, is_reversed=is_reversed)
+            told[WalkProperty.HOPS] = pa.array(np.diff(paths.starts) - 1)
+        if reached is None:
+            reached = walk(adjacency, sources, hops, self.budget, is_measured=bool(asked))
+            if reached.hops is not None:
+                told[WalkProperty.HOPS] = pa.array(reached.hops)
         if has.all():
-            return reached
+            return reached, told
         counts = np.zeros(len(numbers), np.int64)
         counts[has] = reached.counts
-        return Reached(_starts(counts), reached.targets)
+        return Reached(_starts(counts), reached.targets), told
+
+    def _asked(self, op: ir.Expand) -> frozenset[str]:
+        """What of a walk something reads."""
+        if op.walk_var is None:
+            return frozenset()
+        return self.needs.properties.get(op.walk_var, frozenset()) | {WalkProperty.HOPS}
 
     def _count(self, adjacency: Adjacency, numbers: Numbers, hops: tuple[int, int]) -> Numbers:
         """How many nodes each source reaches."""
@@ -236,10 +281,17 @@ class Expander:
 
     def _bind_none(self, op: ir.Expand, bindings: Bindings) -> Bindings:
         none = np.zeros(0, np.int64)
-        if op.dst_var in self.needs.counted_only:
+        if op.dst_var in self.needs.counted_only and op.walk_var is None:
             return bindings.keep(none)
         nobody = Entities.none(self.tables.node(op.dst_type))
-        return bindings.keep(none).bind({op.dst_var: Bound(nobody, none)})
+        columns = {op.dst_var: Bound(nobody, none)}
+        if op.walk_var is not None:
+            told = {
+                name: pa.array([], pa.list_(pa.string()) if name in _PATHS else pa.int64())
+                for name in self._asked(op)
+            }
+            columns[op.walk_var] = self._walk_bound(op, told, none)
+        return bindings.keep(none).bind(columns)
 
 
 def _hops(edge: EdgeType, op: ir.Expand) -> tuple[int, int] | None:

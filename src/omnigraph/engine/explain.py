@@ -16,6 +16,13 @@ from omnigraph.graph.query.pushdown import can_push
 from omnigraph.lang import ir, lint
 from omnigraph.lang.catalog import NodeType
 from omnigraph.lang.ir import FilterOp
+from omnigraph.lang.ir_parts import (
+    counts_outside,
+    filters_of,
+    inner_ops,
+    leaves_of,
+    operands_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -43,7 +50,7 @@ def explain(engine: Engine, request: QueryRequest, *, analyze: bool = False) -> 
     else:
         run = engine.plan_only(request, query)
     explainer = _Explainer(run=run, measures=measures)
-    ops = tuple(explainer.ops(query.ops))
+    ops = tuple(explainer.ops(run.query.ops))
     return Plan(
         query_name=compiled.query.name,
         target=request.target,
@@ -52,7 +59,8 @@ def explain(engine: Engine, request: QueryRequest, *, analyze: bool = False) -> 
         ops=ops,
         search=tuple(explainer.search_calls()),
         order=tuple(_order(query)),
-        limit=query.limit,
+        limit=run.query.limit,
+        offset=run.query.offset,
         warnings=(*_lints(request, compiled.query.name), *explainer.warnings),
         measured=measured,
     )
@@ -100,7 +108,7 @@ class _Explainer:
             case ir.Where():
                 rows = self._narrow(_OPAQUE)
                 return {"op": "Where", "filter": filter_text(op.filter), "est_rows": rows}
-            case ir.AntiJoin():
+            case ir.AntiJoin() | ir.SemiJoin() | ir.Optional():
                 inner = _Explainer(
                     run=self.run,
                     measures=self.measures,
@@ -109,8 +117,14 @@ class _Explainer:
                     _rows=dict(self._rows),
                 )
                 steps = list(inner.ops(op.inner))
+                if isinstance(op, ir.Optional):
+                    self._types |= {
+                        name: inner._types[name] for name in op.vars if name in inner._types
+                    }
+                    rows = self._narrow(1.0)
+                    return {"op": "Optional", "inner": steps, "est_rows": rows}
                 rows = self._narrow(_OPAQUE)
-                return {"op": "AntiJoin", "inner": steps, "est_rows": rows}
+                return {"op": type(op).__name__, "inner": steps, "est_rows": rows}
 
     def _scan(self, op: ir.NodeScan) -> dict[str, Any]:
         table = self.run.tables.node(op.type)
@@ -140,8 +154,9 @@ class _Explainer:
         reached = _reached(fanout, op.min_hops, hops, target.rows)
         rows = before * reached * _selectivity(op.dst_filters, target, is_walk=True)
         self._types[op.dst_var] = op.dst_type
-        for name in (op.src_var, op.dst_var, *([op.edge_var] if op.edge_var else ())):
-            self._rows[name] = rows
+        for name in (op.src_var, op.dst_var, op.edge_var, op.walk_var):
+            if name is not None:
+                self._rows[name] = rows
         step: dict[str, Any] = {
             "op": "Expand",
             "from": op.src_var,
@@ -153,6 +168,8 @@ class _Explainer:
             "columns": self._columns(op.dst_var, target),
             "filters": [_filter(item, target, is_pushed=False) for item in op.dst_filters],
         }
+        if op.walk_var is not None:
+            step["tells"] = sorted(self.run.needs.properties.get(op.walk_var, ()))
         if op.edge_var is not None:
             return step | {"edge_var": op.edge_var, "mode": "edges", "why": {"bound_edge": True}}
         return step | {"mode": choice.mode.value, "why": choice.why()}
@@ -225,12 +242,12 @@ def _reached(fanout: float, min_hops: int, max_hops: int, most: int) -> float:
     return min(float(most), total)
 
 
-def _filter(item: ir.Filter, table: QueryTable, *, is_pushed: bool | None = None) -> dict[str, Any]:
+def _filter(
+    item: ir.Condition, table: QueryTable, *, is_pushed: bool | None = None
+) -> dict[str, Any]:
     pushed = can_push(item) if is_pushed is None else is_pushed
     out: dict[str, Any] = {"text": filter_text(item), "pushed": pushed}
-    name = next(
-        (side.property for side in (item.left, item.right) if isinstance(side, ir.Prop)), None
-    )
+    name = next((side.property for side in operands_of(item) if isinstance(side, ir.Prop)), None)
     coverage = table.coverage().get((name, "BTree")) if pushed and name is not None else None
     if coverage is not None:
         out |= {"index": f"{name} BTREE", "coverage": coverage}
@@ -238,14 +255,14 @@ def _filter(item: ir.Filter, table: QueryTable, *, is_pushed: bool | None = None
 
 
 def _selectivity(
-    filters: Sequence[ir.Filter], table: QueryTable, *, is_walk: bool = False
+    filters: Sequence[ir.Condition], table: QueryTable, *, is_walk: bool = False
 ) -> float:
     """The part of the rows that filters let through."""
     key = table.item.key if isinstance(table.item, NodeType) else None
     pinned = {
         side.property
         for item in filters
-        if item.op is FilterOp.EQ
+        if isinstance(item, ir.Filter) and item.op is FilterOp.EQ
         for side in (item.left, item.right)
         if isinstance(side, ir.Prop)
     }
@@ -259,7 +276,7 @@ def _order(query: ir.QueryIR) -> Iterator[str]:
     """The user's keys, then those that make the order total."""
     for item in query.order:
         yield f"{expr_text(item.expr)}{' desc' if item.descending else ''}"
-    if any(isinstance(projection.expr, ir.Agg) for projection in query.returns):
+    if query.is_grouped:
         yield from (
             projection.name
             for projection in query.returns
@@ -305,24 +322,18 @@ def _calls(query: ir.QueryIR) -> Iterator[tuple[_Call, str]]:
         for call in _calls_of(expr):
             yield call, types[call.var]
     yield from _calls_in(query.ops, {})
+    for block in counts_outside(query):
+        yield from _calls_in(block.inner, types)
 
 
 def _calls_in(ops: Sequence[ir.Op], outer: Mapping[str, str]) -> Iterator[tuple[_Call, str]]:
     types = {**outer, **dict(_bound_types(ops))}
     for op in ops:
-        match op:
-            case ir.NodeScan():
-                filters: Sequence[ir.Filter] = op.filters
-            case ir.Expand():
-                filters = op.dst_filters
-            case ir.Where():
-                filters = (op.filter,)
-            case ir.AntiJoin():
-                yield from _calls_in(op.inner, types)
-                continue
-        for item in filters:
-            for call in (*_calls_of(item.left), *_calls_of(item.right)):
-                yield call, types[call.var]
+        for inner in inner_ops(op):
+            yield from _calls_in(inner, types)
+        for item in filters_of(op):
+            for side in operands_of(item):
+                yield from ((call, types[call.var]) for call in _calls_of(side))
 
 
 def _calls_of(expr: ir.Expr) -> Iterator[_Call]:
@@ -332,6 +343,9 @@ def _calls_of(expr: ir.Expr) -> Iterator[_Call]:
         case ir.Rrf(first, second):
             yield first
             yield second
+        case ir.Agg(arg=ir.Computed() | ir.If() as arg) | (ir.Computed() | ir.If() as arg):
+            for leaf in leaves_of(arg):
+                yield from _calls_of(leaf)
         case _:
             pass
 

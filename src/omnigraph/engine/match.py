@@ -8,17 +8,20 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 import numpy as np
 
 from omnigraph.engine.bindings import NOTHING, Bindings, Bound
 from omnigraph.engine.entities import distinct
 from omnigraph.engine.evaluate import property_values
+from omnigraph.engine.optional_entities import OptionalEntities, optional
 from omnigraph.engine.relational import join_rows
+from omnigraph.engine.sums import count_rows
 from omnigraph.graph.query.compare import common_type
 from omnigraph.lang import ir
-from omnigraph.lang.ir import FilterOp, expr_variables, variables_of
+from omnigraph.lang.ir import FilterOp
+from omnigraph.lang.ir_parts import expr_variables, variables_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,6 +32,9 @@ if TYPE_CHECKING:
     from omnigraph.engine.traversal import Choice
     from omnigraph.graph.arrays import Mask, Numbers, Values
     from omnigraph.graph.query.budget import Budget
+
+
+_Test: TypeAlias = ir.Where | ir.AntiJoin | ir.SemiJoin
 
 
 class Observer(Protocol):
@@ -62,7 +68,7 @@ class Matcher:
         parts: list[_Part] = []
         if start.columns or start.tags:
             parts.append(_Part(bindings=start, variables=set(start.columns)))
-        waiting: list[ir.Where | ir.AntiJoin] = []
+        waiting: list[_Test] = []
         for op in ops:
             self.budget.check()
             before_us = self.budget.elapsed_us
@@ -73,9 +79,22 @@ class Matcher:
                     parts.append(part)
                 case ir.Expand():
                     part = _owner(parts, {op.src_var})
+                    part.bindings = _existing(part.bindings, op.src_var)
                     part.bindings, choice = self.expander.expand(op, part.bindings)
-                    part.variables |= {op.dst_var} | ({op.edge_var} if op.edge_var else set())
-                case ir.Where() | ir.AntiJoin():
+                    told = (op.edge_var, op.walk_var)
+                    part.variables |= {op.dst_var, *(name for name in told if name is not None)}
+                case ir.Optional():
+                    names = set(op.outer_vars)
+                    found = _find_owner(parts, names)
+                    if found is None:
+                        variables = {name for part in parts for name in part.variables}
+                        joined = self._combine(parts, waiting, depth)
+                        found = _Part(bindings=joined, variables=variables)
+                        parts, waiting = [found], []
+                    part = found
+                    part.bindings = self._extend(op, part.bindings, depth)
+                    part.variables |= {*op.vars}
+                case ir.Where() | ir.AntiJoin() | ir.SemiJoin():
                     owner = _find_owner(parts, _mentioned(op))
                     if owner is None:
                         waiting.append(op)
@@ -89,21 +108,21 @@ class Matcher:
         if self.observer is not None:
             self.observer.ran(op, rows, self.budget.elapsed_us - before_us, choice)
 
-    def _keep(self, op: ir.Where | ir.AntiJoin, bindings: Bindings, depth: int) -> Bindings:
+    def _keep(self, op: _Test, bindings: Bindings, depth: int) -> Bindings:
         match op:
             case ir.Where():
                 return bindings.keep(self.evaluator.truth(op.filter, bindings))
             case ir.AntiJoin():
                 return bindings.keep(~self._has_solution(op, bindings, depth))
+            case ir.SemiJoin():
+                return bindings.keep(self._has_solution(op, bindings, depth))
 
-    def _combine(
-        self, parts: list[_Part], waiting: list[ir.Where | ir.AntiJoin], depth: int
-    ) -> Bindings:
+    def _combine(self, parts: list[_Part], waiting: list[_Test], depth: int) -> Bindings:
         if not parts:
             parts = [_Part(bindings=NOTHING)]
         joined = parts.pop(0)
         while True:
-            still: list[ir.Where | ir.AntiJoin] = []
+            still: list[_Test] = []
             for op in waiting:
                 if parts and not _mentioned(op) <= joined.variables:
                     still.append(op)
@@ -116,9 +135,7 @@ class Matcher:
                 return joined.bindings
             joined = self._join_next(joined, parts, waiting)
 
-    def _join_next(
-        self, joined: _Part, parts: list[_Part], waiting: Sequence[ir.Where | ir.AntiJoin]
-    ) -> _Part:
+    def _join_next(self, joined: _Part, parts: list[_Part], waiting: Sequence[_Test]) -> _Part:
         """One more part beside what is joined: one that a filter equates with it, if there is."""
         for part in parts:
             keys = _equated(joined.variables, part.variables, waiting)
@@ -160,27 +177,79 @@ class Matcher:
             variables=joined.variables | part.variables,
         )
 
-    def _has_solution(self, op: ir.AntiJoin, bindings: Bindings, depth: int) -> Mask:
+    def _has_solution(self, op: ir.AntiJoin | ir.SemiJoin, bindings: Bindings, depth: int) -> Mask:
         """For each row whether the inner operators leave any row of it."""
         match op.inner:
             case (ir.Expand(edge_var=None, dst_filters=(), min_hops=1, max_hops=1) as expand,):
-                has, _ = self.expander.has_neighbour(expand, bindings.columns[expand.src_var])
-                return has
+                return self._has_neighbour(expand, bindings.columns[expand.src_var])
+        solutions, inverse, count = self._solve(op, bindings, depth)
+        has = np.zeros(count, bool)
+        has[solutions.tags[_tag(depth)]] = True
+        return has[inverse]
+
+    def _has_neighbour(self, expand: ir.Expand, source: Bound) -> Mask:
+        entities = source.entities
+        if not isinstance(entities, OptionalEntities):
+            return self.expander.has_neighbour(expand, source)[0]
+        has = entities.is_there(source.at)
+        has[has] = self.expander.has_neighbour(expand, Bound(entities.given, source.at[has]))[0]
+        return has
+
+    def _solve(
+        self, op: ir.Join | ir.CountOf, bindings: Bindings, depth: int
+    ) -> tuple[Bindings, Numbers, int]:
+        """The inner rows for each distinct outer row, by tag; which one each row has; how many."""
         names = [name for name in op.outer_vars if name in bindings.columns]
         first, inverse = _distinct_rows([bindings.columns[name] for name in names], bindings.rows)
-        tag = f"not {depth}"
         outer = Bindings(
             rows=len(first),
             columns={
                 name: Bound(bindings.columns[name].entities, bindings.columns[name].at[first])
                 for name in names
             },
-            tags={tag: np.arange(len(first))},
+            tags={_tag(depth): np.arange(len(first))},
         )
-        solutions = self.run(op.inner, outer, depth + 1)
-        has = np.zeros(len(first), bool)
-        has[solutions.tags[tag]] = True
-        return has[inverse]
+        return self.run(op.inner, outer, depth + 1), inverse, len(first)
+
+    def count(self, block: ir.CountOf, bindings: Bindings) -> Numbers:
+        """How many solutions a block has for each row."""
+        solutions, inverse, count = self._solve(block, bindings, 0)
+        counts = count_rows(solutions.tags[_tag(0)], count, solutions.weights)
+        return counts[inverse]
+
+    def _extend(self, op: ir.Optional, bindings: Bindings, depth: int) -> Bindings:
+        """The rows, each once for each of its solutions, or once with nothing bound."""
+        solutions, inverse, count = self._solve(op, bindings, depth)
+        tags = solutions.tags[_tag(depth)]
+        order = np.argsort(tags, kind="stable")
+        counts = np.bincount(tags, minlength=count)
+        starts = np.cumsum(counts) - counts
+        of_rows = counts[inverse]
+        times = np.maximum(of_rows, 1)
+        self.budget.require_rows(int(times.sum()), "an optional block")
+        rows = np.repeat(np.arange(bindings.rows), times)
+        is_there = np.repeat(of_rows > 0, times)
+        nth = np.arange(len(rows)) - np.repeat(np.cumsum(times) - times, times)
+        chosen = order[(starts[inverse][rows] + nth)[is_there]]
+        bound = {
+            name: optional(solutions.columns[name], chosen, is_there)
+            for name in op.vars
+            if name in solutions.columns
+        }
+        return bindings.keep(rows).bind(bound)
+
+
+def _tag(depth: int) -> str:
+    return f"block {depth}"
+
+
+def _existing(bindings: Bindings, name: str) -> Bindings:
+    """The rows where a variable is bound to something."""
+    bound = bindings.columns[name]
+    if not isinstance(bound.entities, OptionalEntities):
+        return bindings
+    kept = bindings.keep(bound.entities.is_there(bound.at))
+    return kept.bind({name: Bound(bound.entities.given, kept.columns[name].at)})
 
 
 def _owner(parts: Sequence[_Part], names: set[str]) -> _Part:
@@ -194,16 +263,16 @@ def _find_owner(parts: Sequence[_Part], names: set[str]) -> _Part | None:
     return next((part for part in parts if names <= part.variables), None)
 
 
-def _mentioned(op: ir.Where | ir.AntiJoin) -> set[str]:
+def _mentioned(op: _Test) -> set[str]:
     match op:
         case ir.Where():
             return variables_of([op.filter])
-        case ir.AntiJoin():
+        case ir.AntiJoin() | ir.SemiJoin():
             return set(op.outer_vars)
 
 
 def _equated(
-    ours: set[str], theirs: set[str], waiting: Sequence[ir.Where | ir.AntiJoin]
+    ours: set[str], theirs: set[str], waiting: Sequence[_Test]
 ) -> list[tuple[ir.Prop, ir.Prop]]:
     """Properties of both sides that some filter requires to be equal."""
     pairs: list[tuple[ir.Prop, ir.Prop]] = []

@@ -13,24 +13,25 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from omnigraph.engine.aggregate import group
+from omnigraph.engine.aggregate import Grouped, group
+from omnigraph.engine.computed import Computer
 from omnigraph.engine.entities import distinct
 from omnigraph.engine.evaluate import entity_values
 from omnigraph.engine.order import SortKey, candidates, order_rows, value_codes
 from omnigraph.engine.ranking import fuse, rank_rows
 from omnigraph.errors import InternalError
-from omnigraph.graph.query.compare import Const, repeated
+from omnigraph.graph.query.compare import Column, Const, repeated
 from omnigraph.lang import ir
 from omnigraph.lang.arrow_schema import arrow_field, arrow_type
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from omnigraph.engine.aggregate import Grouped
     from omnigraph.engine.bindings import Bindings
     from omnigraph.engine.evaluate import Evaluator
     from omnigraph.graph.arrays import Floats, Numbers, Values
     from omnigraph.graph.query.budget import Budget
+    from omnigraph.graph.query.compare import Operand
     from omnigraph.lang.types import PropType
 
 Read: TypeAlias = "Mapping[tuple[str, str], Values]"
@@ -56,12 +57,20 @@ class Projector:
         """The result of an aggregate query."""
         query = self.query
         groups = group(query.returns, bindings, self.evaluator)
+        computer = Computer(
+            leaf=self._group_column,
+            size=lambda given: given.size,
+            keep=Grouped.keep,
+            budget=self.budget,
+        )
+        for item in query.having or ():
+            groups = groups.keep(np.flatnonzero(computer.truth(item, groups)))
         groups = self._best_groups(groups)
         keys = [self._group_key(ordering, groups) for ordering in query.order]
         keys += [
-            SortKey(self._group_values(projection.expr, groups))
+            SortKey(self._group_values(self._resolved(projection.expr), groups))
             for projection in query.returns
-            if not isinstance(projection.expr, ir.Agg)
+            if not isinstance(projection.expr, ir.Agg | ir.Param | ir.Lit)
         ]
         groups = groups.keep(order_rows(keys, groups.size, query.limit, self.budget))
         return self._table(
@@ -72,6 +81,16 @@ class Projector:
                 for projection, column in zip(query.returns, query.result_schema, strict=True)
             ]
         )
+
+    def _group_column(self, expr: ir.Expr, groups: Grouped) -> Operand:
+        """A column of the groups, or a constant."""
+        if not isinstance(expr, ir.Alias):
+            return self.evaluator.operand(expr, groups.first)
+        at = [projection.name for projection in self.query.returns].index(expr.name)
+        kind = self.query.result_schema[at].type
+        if expr.name in groups.aggregates:
+            return Column(groups.aggregates[expr.name], kind)
+        return Column(self._values(self._resolved(expr), kind, groups.first), kind)
 
     def streamed(self, columns: Sequence[Values]) -> pa.Table:
         """The result of an aggregate query whose columns are computed already."""
@@ -109,6 +128,8 @@ class Projector:
 
     def _group_values(self, expr: ir.Expr, groups: Grouped) -> Values | Numbers:
         """What groups are compared by."""
+        if isinstance(expr, ir.Param | ir.Lit):
+            return np.zeros(groups.size, np.int64)
         match expr:
             case ir.Prop(var, name) if name == groups.first.columns[var].entities.table.identity:
                 expr = ir.NodeId(var)
@@ -173,8 +194,10 @@ class Projector:
             values, at = entity_values(bound, expr.property)
             # Where entities repeat, their places among each other are enough.
             return values if bound.entities.is_everything(at) else value_codes(values)[at]
-        operand = self.evaluator.operand(expr, bindings)
-        return None if isinstance(operand, Const) else operand.values
+        operand, places = self.evaluator.of_entities(expr, bindings)
+        if isinstance(operand, Const):
+            return None
+        return operand.values if places is None else value_codes(operand.values)[places]
 
     def _project(self, bindings: Bindings, fused: Mapping[ir.Rrf, Floats]) -> pa.Table:
         read = self._read(bindings)
@@ -225,6 +248,7 @@ class Projector:
 
 def _tie_keys(bindings: Bindings) -> Iterator[SortKey]:
     """The ids of all variables in name order, hidden ones last."""
-    for name in sorted(bindings.columns, key=lambda name: (name.startswith("#"), name)):
+    names = (name for name in bindings.columns if not ir.is_walk_var(name))
+    for name in sorted(names, key=lambda name: (name.startswith("#"), name)):
         bound = bindings.columns[name]
         yield SortKey(bound.entities.rank(bound.at))

@@ -15,6 +15,8 @@ from omnigraph.graph.query.pushdown import constant_value, push_filters
 from omnigraph.graph.query.topology import ABSENT, find_ids
 from omnigraph.lang import ir
 from omnigraph.lang.ir import FilterOp
+from omnigraph.lang.ir_parts import operands_of
+from omnigraph.lang.types import Scalar
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -80,8 +82,8 @@ class Scanner:
         return bindings
 
     def _named_id(
-        self, filters: Sequence[ir.Filter], identity: str | None
-    ) -> tuple[ir.Filter, str] | None:
+        self, filters: Sequence[ir.Condition], identity: str | None
+    ) -> tuple[ir.Condition, str] | None:
         """The filter that names an id, and the id."""
         for item in filters:
             match item:
@@ -121,7 +123,7 @@ class Scanner:
         rows = table.scan(sorted(columns), pushed.predicate, with_row_ids=True)
         return Entities.scanned(table, rows)
 
-    def _filter(self, var: str, entities: Entities, filters: Sequence[ir.Filter]) -> Bindings:
+    def _filter(self, var: str, entities: Entities, filters: Sequence[ir.Condition]) -> Bindings:
         bindings = _bind(var, entities)
         self.tables.budget.require_rows(bindings.rows, f"the scan of {entities.table.item.name}")
         for item in filters:
@@ -133,12 +135,13 @@ def _bind(var: str, entities: Entities) -> Bindings:
     return Bindings(rows=entities.size, columns={var: Bound(entities, entities.everything)})
 
 
-def _must_match(filters: Sequence[ir.Filter]) -> list[ir.Filter]:
+def _must_match(filters: Sequence[ir.Condition]) -> list[ir.Filter]:
     """Filters by a text call that an index answers and that every row must match."""
     return [
         item
         for item in filters
-        if isinstance(item.left, ir.Search | ir.MatchText)
+        if isinstance(item, ir.Filter)
+        and isinstance(item.left, ir.Search | ir.MatchText)
         and item.op is FilterOp.EQ
         and isinstance(item.right, ir.Lit)
         and item.right.value is True
@@ -149,12 +152,19 @@ def _is_point(pushed: Pushed, table: QueryTable) -> bool:
     """Whether the filters can leave a few rows only: a key or unique property is given."""
     narrow = {name for names in table.item.unique for name in names}
     narrow |= set(getattr(table.item, "key", None) or ())
-    return any(item.op is FilterOp.EQ and narrow & set(_properties(item)) for item in pushed.pushed)
+    return any(
+        isinstance(item, ir.Filter) and item.op is FilterOp.EQ and narrow & set(_properties(item))
+        for item in pushed.pushed
+    )
 
 
-def _properties(item: ir.Filter) -> list[str]:
+def _properties(item: ir.Condition) -> list[str]:
     return [
         expr.property
-        for expr in (item.left, item.right)
-        if isinstance(expr, ir.Prop | ir.Fuzzy | ir.Nearest)
+        for expr in operands_of(item)
+        if isinstance(expr, ir.Prop | ir.Fuzzy | ir.Nearest) and not _is_blob(expr)
     ]
+
+
+def _is_blob(expr: ir.Expr) -> bool:
+    return isinstance(expr, ir.Prop) and expr.type.scalar is Scalar.BLOB

@@ -13,11 +13,13 @@ import numpy as np
 import pyarrow as pa
 
 from omnigraph.engine.relational import collect, open_session
+from omnigraph.errors import InternalError
 from omnigraph.graph.arrays import one_array
 from omnigraph.graph.query.pushdown import push_filters
 from omnigraph.lang import ir
 from omnigraph.lang.arrow_schema import arrow_type
 from omnigraph.lang.ir import AggFunc
+from omnigraph.lang.ir_parts import operands_of
 from omnigraph.storage.predicates import to_datafusion
 
 if TYPE_CHECKING:
@@ -76,7 +78,7 @@ class GroupedScan:
                 sums = _floats(values).to_numpy(zero_copy_only=False)
                 averages = sums / np.maximum(counts, 1)
                 return one_array(pa.array(averages, pa.float64(), mask=counts == 0))
-            case AggFunc.COUNT | AggFunc.MIN | AggFunc.MAX:
+            case AggFunc.COUNT | AggFunc.MIN | AggFunc.MAX | AggFunc.COLLECT:
                 return _cast(values, kind)
             case never:
                 assert_never(never)
@@ -87,6 +89,8 @@ def grouped_scan(
 ) -> GroupedScan | None:
     """The query as a streamed one; `None` if its rows must be held."""
     match query.ops:
+        case _ if query.distinct or query.having:
+            return None
         case (ir.NodeScan() as scan,):
             table = tables.node(scan.type)
         case _:
@@ -103,6 +107,8 @@ def grouped_scan(
 
 def _is_exact(expr: ir.Expr) -> bool:
     match expr:
+        case ir.Agg(distinct=True) | ir.Agg(AggFunc.COLLECT):
+            return False
         case ir.NodeId():
             return True
         case ir.Prop(type=kind):
@@ -130,6 +136,8 @@ def _aggregates(agg: ir.Agg, number: int) -> list[Expr]:
             return [df.min(argument).alias(f"agg{number}")]
         case AggFunc.MAX:
             return [df.max(argument).alias(f"agg{number}")]
+        case AggFunc.COLLECT:
+            raise InternalError("lists are not streamed")
         case AggFunc.SUM | AggFunc.AVG:
             exact = argument.cast(_EXACT) if _is_wide(agg.arg) else argument
             return [
@@ -164,8 +172,8 @@ def _properties(expr: ir.Expr) -> list[str]:
             return []
 
 
-def _props_of(item: ir.Filter) -> list[ir.Prop]:
-    return [side for side in (item.left, item.right) if isinstance(side, ir.Prop)]
+def _props_of(item: ir.Condition) -> list[ir.Prop]:
+    return [side for side in operands_of(item) if isinstance(side, ir.Prop)]
 
 
 def _cast(column: pa.ChunkedArray[Any], kind: pa.DataType) -> Values:

@@ -23,6 +23,7 @@ from omnigraph.graph.query.topology import (
     build_type_index,
 )
 from omnigraph.lang.catalog import NodeType
+from omnigraph.lang.types import Scalar
 from omnigraph.storage.predicates import In
 from omnigraph.storage.reading import IDS_PER_LOOKUP, ROW_ID
 
@@ -116,6 +117,10 @@ class QueryTable:
         names = list(dict.fromkeys(columns))
         if not names:
             return {}
+        blobs = [name for name in names if self._is_blob(name)]
+        if blobs:
+            rest = self.take(row_ids, [name for name in names if name not in blobs])
+            return rest | {name: self._blob_lengths(row_ids, name) for name in blobs}
         if len(row_ids) * SCAN_INSTEAD_OF_TAKE <= self.rows and not self._has(names):
             self.budget.check()
             rows = self.store.take_rows(self.handle, pa.array(row_ids, pa.uint64()), names)
@@ -123,6 +128,17 @@ class QueryTable:
             return {name: one_array(rows[name]) for name in names}
         at = self._scan_all(names).find(row_ids)
         return {name: self._scanned[name].take(at) for name in names}
+
+    def _is_blob(self, name: str) -> bool:
+        declared = self.item.properties.get(name)
+        return declared is not None and declared.type.scalar is Scalar.BLOB
+
+    def _blob_lengths(self, row_ids: RowIds, name: str) -> Values:
+        """All that a match may know of blobs: which of them are null."""
+        self.budget.check()
+        rows = self.store.blob_lengths(self.handle, name)
+        self.budget.charge(rows.nbytes, f"a read of {self.item.name}")
+        return one_array(rows["length"]).take(RowNumbers(row_ids_of(rows[ROW_ID])).find(row_ids))
 
     def _has(self, names: Sequence[str]) -> bool:
         return all(name in self._scanned for name in names)

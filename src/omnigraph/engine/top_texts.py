@@ -67,7 +67,7 @@ def _rank_call(query: ir.QueryIR) -> ir.Bm25 | None:
     return expr if isinstance(expr, ir.Bm25) else None
 
 
-def _is_implied(item: ir.Filter, call: ir.Bm25) -> bool:
+def _is_implied(item: ir.Condition, call: ir.Bm25) -> bool:
     """Whether every row that has a score passes the filter."""
     match item:
         case ir.Filter(ir.Search(_, name, query), FilterOp.EQ, ir.Lit(value=True)):

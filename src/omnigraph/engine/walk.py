@@ -7,7 +7,7 @@ walk must go.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -42,6 +42,8 @@ class Reached:
     targets: Numbers
     positions: Numbers | None = None
     """Where the targets were before some of them were dropped; `None` if none was."""
+    hops: Numbers | None = None
+    """The distance of each target, where it was asked for."""
 
     @property
     def counts(self) -> Numbers:
@@ -64,24 +66,35 @@ def ranges(first: Numbers, counts: Numbers, starts: Numbers) -> Numbers:
 
 
 def walk(
-    adjacency: Adjacency, sources: Numbers, min_hops: int, max_hops: int, budget: Budget
+    adjacency: Adjacency,
+    sources: Numbers,
+    hops: tuple[int, int],
+    budget: Budget,
+    *,
+    is_measured: bool = False,
 ) -> Reached:
     """What distinct sources reach within the bounds; in no order within a source."""
-    if max_hops == 1:
+    if hops[1] == 1:
         budget.require_rows(
             int((adjacency.starts[sources + 1] - adjacency.starts[sources]).sum()), "a walk"
         )
-        return neighbours(adjacency, sources)
-    at_once = _sources_at_once(adjacency, budget)
+        near = neighbours(adjacency, sources)
+        return replace(near, hops=np.ones(len(near.targets), np.int64)) if is_measured else near
+    at_once = sources_at_once(adjacency, budget)
     parts: list[Reached] = []
     total = 0
     for start in range(0, len(sources), at_once):
         part = _walk_some(
-            adjacency, sources[start : start + at_once], min_hops, max_hops, budget, total
+            adjacency,
+            sources[start : start + at_once],
+            hops,
+            budget,
+            total,
+            is_measured=is_measured,
         )
         total += len(part.targets)
         parts.append(part)
-    return _joined(parts)
+    return _joined(parts, is_measured=is_measured)
 
 
 def count_reached(
@@ -90,7 +103,7 @@ def count_reached(
     """How many nodes each of these distinct sources reaches within the bounds."""
     if (min_hops, max_hops) == (1, 1):
         return adjacency.degrees[sources]
-    at_once = _sources_at_once(adjacency, budget)
+    at_once = sources_at_once(adjacency, budget)
     counts = [
         _count_some(adjacency, sources[start : start + at_once], min_hops, max_hops, budget)
         for start in range(0, len(sources), at_once)
@@ -131,7 +144,7 @@ def _visits(visited: NDArray[np.bool_], sources: int) -> Numbers:
     return np.fromiter((np.count_nonzero(row) for row in rows), np.int64, sources)
 
 
-def _sources_at_once(adjacency: Adjacency, budget: Budget) -> int:
+def sources_at_once(adjacency: Adjacency, budget: Budget) -> int:
     """So many that the marks of what they visited fit into the memory of the query."""
     size = len(adjacency.starts) - 1
     return max(1, min(VISITED_CELLS, budget.memory_bytes // 4) // max(1, size))
@@ -145,44 +158,59 @@ def _steps(
     A frontier with very many edges is followed in parts, so that no more than a bounded number of
     edges is in memory at once.
     """
-    most = max(1, min(EDGES_AT_ONCE, budget.memory_bytes // BYTES_PER_STEP))
     walker, node = np.divmod(frontier, size)
-    before = np.cumsum(adjacency.degrees[node])
-    start = 0
-    while start < len(frontier):
-        budget.check()
-        done = int(before[start - 1]) if start else 0
-        stop = max(start + 1, int(np.searchsorted(before, done + most, side="right")))
+    for start, stop in parts_of(adjacency, node, budget):
         part = node[start:stop]
         reached = neighbours(adjacency, part)
         counts = reached.counts
         cells = np.repeat(walker[start:stop] * size, counts) + reached.targets
         yield cells, cells[reached.targets == np.repeat(part, counts)]
+
+
+def parts_of(adjacency: Adjacency, nodes: Numbers, budget: Budget) -> Iterator[tuple[int, int]]:
+    """The nodes of a frontier in parts whose edges can be followed at once."""
+    most = max(1, min(EDGES_AT_ONCE, budget.memory_bytes // BYTES_PER_STEP))
+    before = np.cumsum(adjacency.degrees[nodes])
+    start = 0
+    while start < len(nodes):
+        budget.check()
+        done = int(before[start - 1]) if start else 0
+        stop = max(start + 1, int(np.searchsorted(before, done + most, side="right")))
+        yield start, stop
         start = stop
 
 
-def _joined(parts: list[Reached]) -> Reached:
+def _joined(parts: list[Reached], *, is_measured: bool) -> Reached:
     if len(parts) == 1:
         return parts[0]
     counts = [part.counts for part in parts]
     none = np.zeros(0, np.int64)
     starts = np.concatenate((np.zeros(1, np.int64), np.cumsum(np.concatenate((none, *counts)))))
-    return Reached(starts, np.concatenate((none, *(part.targets for part in parts))))
+    return Reached(
+        starts,
+        np.concatenate((none, *(part.targets for part in parts))),
+        hops=np.concatenate((none, *(part.hops for part in parts if part.hops is not None)))
+        if is_measured
+        else None,
+    )
 
 
 def _walk_some(
     adjacency: Adjacency,
     sources: Numbers,
-    min_hops: int,
-    max_hops: int,
+    hops: tuple[int, int],
     budget: Budget,
     rows_before: int,
+    *,
+    is_measured: bool,
 ) -> Reached:
+    min_hops, max_hops = hops
     size = len(adjacency.starts) - 1
     visited = np.zeros(len(sources) * size, bool)
     frontier = np.arange(len(sources)) * size + sources
     visited[frontier] = True
     emitted: list[Numbers] = []
+    distances: list[int] = []
     total = rows_before
     for hop in range(1, max_hops + 1):
         fresh: list[Numbers] = []
@@ -190,16 +218,20 @@ def _walk_some(
             if hop == min_hops:
                 # A node at this distance less one was not emitted yet; its self loop emits it.
                 emitted.append(loops)
+                distances.append(hop)
                 total += len(loops)
             fresh.append(_first_visits(cells, visited))
         frontier = np.concatenate((frontier[:0], *fresh))
         if hop >= min_hops:
             emitted.append(frontier)
+            distances.append(hop)
             total += len(frontier)
             budget.require_rows(total, "a walk")
         if not len(frontier):
             break
-    return _by_source(np.concatenate(emitted) if emitted else frontier, len(sources), size)
+    cells = np.concatenate(emitted) if emitted else frontier
+    of_cells = np.repeat(distances, [len(part) for part in emitted]) if is_measured else None
+    return _by_source(cells, len(sources), size, of_cells)
 
 
 def _first_visits(cells: Numbers, visited: NDArray[np.bool_]) -> Numbers:
@@ -218,9 +250,12 @@ def _first_visits(cells: Numbers, visited: NDArray[np.bool_]) -> Numbers:
     return reached
 
 
-def _by_source(cells: Numbers, sources: int, size: int) -> Reached:
+def _by_source(cells: Numbers, sources: int, size: int, hops: Numbers | None) -> Reached:
     walker, node = np.divmod(cells, max(1, size))
     order = np.argsort(walker, kind="stable")
     starts = np.zeros(sources + 1, np.int64)
     np.cumsum(np.bincount(walker, minlength=sources), out=starts[1:])
-    return Reached(starts, node[order])
+    if hops is None:
+        return Reached(starts, node[order])
+    # Without any row there is no list of distances to repeat, and so no type either.
+    return Reached(starts, node[order], hops=hops.astype(np.int64)[order])

@@ -24,10 +24,17 @@ from omnigraph.lang.params import bind_params
 from omnigraph.lang.schema_compiler import compile_schema
 from omnigraph.lang.schema_plan import SchemaPlan
 from omnigraph.lang.source import Span
+from omnigraph.lang.stored_queries import (
+    NO_STORED_QUERIES,
+    QueryFile,
+    StoredQueries,
+    compile_stored_queries,
+)
 from omnigraph.lang.typecheck import typecheck_query
 from omnigraph.lang.types import PropType, Scalar
 
 __all__ = [
+    "NO_STORED_QUERIES",
     "AcceptedSchema",
     "Catalog",
     "CompiledQuery",
@@ -39,16 +46,19 @@ __all__ = [
     "Operation",
     "PropType",
     "Property",
+    "QueryFile",
     "QueryIR",
     "Scalar",
     "SchemaPlan",
     "Span",
+    "StoredQueries",
     "StoredQuery",
     "accept_schema",
     "bind_params",
     "compile_parsed",
     "compile_query",
     "compile_schema",
+    "compile_stored_queries",
     "describe_operation",
     "fit_literal",
     "lint",

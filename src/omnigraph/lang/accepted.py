@@ -68,15 +68,19 @@ class AcceptedSchema:
         )
 
 
-def accept_schema(desired: Catalog, previous: AcceptedSchema | None = None) -> AcceptedSchema:
+def accept_schema(
+    desired: Catalog, previous: AcceptedSchema | None = None, *, keeps_dropped: bool = True
+) -> AcceptedSchema:
     """`desired` with ids: those of `previous` for what goes on, new ones for the rest.
 
-    The plan from `previous` to `desired` must be supported; this function does not check it.
+    The plan from `previous` to `desired` must be supported; this function does not check it. With
+    `keeps_dropped` the columns of dropped properties stay in the table and are retired.
     """
     minter = _Minter(
         next_type_id=previous.next_type_id if previous else 1,
         next_property_id=previous.next_property_id if previous else 1,
         retired=dict(previous.retired_columns) if previous else {},
+        keeps_dropped=keeps_dropped,
     )
     old = previous.catalog if previous else Catalog()
     catalog = Catalog(
@@ -148,6 +152,7 @@ class _Minter:
     next_type_id: int
     next_property_id: int
     retired: dict[int, tuple[str, ...]]
+    keeps_dropped: bool
 
     def types(self, old: Mapping[str, _Type], new: Mapping[str, _Type]) -> list[_Type]:
         names = match_names(old, new)
@@ -174,9 +179,11 @@ class _Minter:
         names = match_names(old, new)
         before = {after: old[name] for name, after in names.pairs}
         dropped = tuple(old[name].column or name for name in names.dropped)
-        if dropped:
+        if dropped and self.keeps_dropped:
             self.retired[type_id] = (*self.retired.get(type_id, ()), *dropped)
+        # A column that is dropped for good is still there while the new ones are added.
         taken = {
+            *dropped,
             *self.retired.get(type_id, ()),
             *(item.column for item in before.values() if item.column is not None),
         }

@@ -38,6 +38,24 @@ def arrow_field(name: str, kind: PropType) -> "pa.Field[pa.DataType]":
     return pa.field(name, arrow_type(kind), nullable=kind.nullable)
 
 
+_OF_ARROW: dict[pa.DataType, Scalar] = {kind: scalar for scalar, kind in _SCALARS.items()}
+
+
+def prop_type(field: "pa.Field[pa.DataType]") -> PropType:
+    """The type whose values a field holds, but for the words of an enum, which Arrow has not.
+
+    Raises:
+        KeyError: no type is stored like this.
+    """
+    kind = field.type
+    if isinstance(kind, pa.FixedSizeListType):
+        return PropType(scalar=Scalar.VECTOR, vector_dim=kind.list_size, nullable=field.nullable)
+    if isinstance(kind, pa.ListType):
+        scalar = _OF_ARROW[kind.value_type]
+        return PropType(scalar=scalar, is_list=True, nullable=field.nullable)
+    return PropType(scalar=_OF_ARROW[kind], nullable=field.nullable)
+
+
 def table_schema(system_columns: Iterable[str], properties: Iterable[Property]) -> pa.Schema:
     """System columns (text, never null), then the properties in order."""
     fields = [arrow_field(name, STRING) for name in system_columns]

@@ -18,7 +18,7 @@ class BoundNode:
 
     var: str
     type_name: str
-    filters: tuple[ir.Filter, ...] = ()
+    filters: tuple[ir.Condition, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,19 +34,32 @@ class Walk:
     min_hops: int
     max_hops: int
     edge_var: str | None
+    min_param: ir.Param | None = None
+    max_param: ir.Param | None = None
+    walk_var: str | None = None
+    """What `hops` and `path` of this walk are read from."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Block:
-    """One clause list: the match body, or the body of a negation."""
+    """One clause list: the match body, or the body of an inner block."""
 
     nodes: tuple[BoundNode, ...]
     walks: tuple[Walk, ...]
-    filters: tuple[ir.Filter, ...]
+    filters: tuple[ir.Condition, ...]
     negations: "tuple[Block, ...]"
+    exists: "tuple[Block, ...]"
+    optionals: "tuple[Block, ...]"
     outer_vars: tuple[str, ...] = ()
     """Variables bound outside that this block mentions, sorted."""
+    bound_vars: tuple[str, ...] = ()
+    """Variables first bound in this block or in optional blocks of it, sorted."""
     extent: Extent = (0, 0)
+
+    @property
+    def inner(self) -> "tuple[Block, ...]":
+        """Blocks of this list."""
+        return (*self.negations, *self.exists, *self.optionals)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,6 +72,10 @@ class SearchUse:
     extent: Extent
 
 
+Count = int | ir.Param | None
+"""A limit or an offset."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckedRead:
     """A read query without errors."""
@@ -69,11 +86,16 @@ class CheckedRead:
     returns: tuple[ir.Projection, ...]
     columns: tuple[ir.Column, ...]
     order: tuple[ir.Ordering, ...]
-    limit: int | None
+    limit: "Count"
+    offset: "Count"
+    distinct: bool
+    having: tuple[ir.Condition, ...]
     used_params: frozenset[str]
     searches: tuple[SearchUse, ...] = ()
     worst_first: tuple[tuple[str, Extent], ...] = ()
     """Aliases of bm25 or rrf that the order sorts ascending."""
+    null_negations: tuple[Extent, ...] = ()
+    """Negated conditions that hold where a property is null, since a part is false there."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,6 +117,7 @@ class Context(StrEnum):
     MATCH = "match"
     RETURN = "return"
     ORDER = "order"
+    MUTATION = "mutation"
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,13 +128,34 @@ class Typed:
     type: PropType
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WalkEnds:
+    """A walk between two variables; `var` is None where it has an edge variable."""
+
+    left: str
+    right: str
+    edge: str
+    var: str | None
+    is_within_one_type: bool
+
+
 class Scope:
     """Variables visible at a place; a negation works on a scope of its own inside the outer one.
 
     Names are looked up from the inside out, at most `MAX_NESTING` levels.
     """
 
-    __slots__ = ("_broken", "_edges", "_nodes", "_outer", "mentioned", "params", "used_params")
+    __slots__ = (
+        "_broken",
+        "_edges",
+        "_nodes",
+        "_optional",
+        "_outer",
+        "_walks",
+        "mentioned",
+        "params",
+        "used_params",
+    )
 
     def __init__(self, params: dict[str, PropType], outer: "Scope | None" = None) -> None:
         self.params = params
@@ -122,6 +166,8 @@ class Scope:
         """Outer names that this clause list mentions."""
         self.used_params: set[str] = set() if outer is None else outer.used_params
         self._broken: set[str] = set()
+        self._optional: set[str] = set()
+        self._walks: list[WalkEnds] = []
 
     def child(self) -> "Scope":
         """A scope for an inner clause list: sees everything, adds for itself only."""
@@ -147,6 +193,43 @@ class Scope:
     def bind_edge(self, name: str, type_name: str) -> None:
         """Bind an edge variable here."""
         self._edges[name] = type_name
+
+    def bind_walk(self, ends: "WalkEnds") -> None:
+        """Note a walk whose distance or path something asks for."""
+        self._walks.append(ends)
+        if ends.var is not None:
+            self._edges[ends.var] = ends.edge
+
+    def walks_between(self, one: str, other: str) -> "list[WalkEnds]":
+        """The walks that join two variables, in either direction."""
+        outer = [] if self._outer is None else self._outer.walks_between(one, other)
+        return outer + [each for each in self._walks if {each.left, each.right} == {one, other}]
+
+    def leave_optional(self) -> None:
+        """Hand what this list binds to the one around it; there may be nothing behind it."""
+        if self._outer is None:
+            return
+        for name, kind in self._nodes.items():
+            self._outer.bind_node(name, kind)
+        for name, kind in self._edges.items():
+            self._outer.bind_edge(name, kind)
+        for ends in self._walks:
+            self._outer.bind_walk(ends)
+        self._outer.mark_optional(*self.own)
+        self._outer.mark_broken(*self._broken)
+
+    def mark_optional(self, *names: str) -> None:
+        """Note names that may be bound to nothing."""
+        self._optional.update(names)
+
+    def is_optional(self, name: str) -> bool:
+        """The variable may be bound to nothing."""
+        return name in self._optional or (self._outer is not None and self._outer.is_optional(name))
+
+    @property
+    def own(self) -> tuple[str, ...]:
+        """What this clause list binds, sorted."""
+        return tuple(sorted({*self._nodes, *self._edges}))
 
     def is_taken(self, name: str) -> bool:
         """The name is a parameter or bound."""
@@ -174,5 +257,5 @@ class Scope:
     def names(self) -> Iterator[str]:
         """Everything a `$name` may refer to, innermost first."""
         yield from self._nodes
-        yield from self._edges
+        yield from (name for name in self._edges if not name.startswith("#"))
         yield from self.params if self._outer is None else self._outer.names()

@@ -1,11 +1,13 @@
 """The operation descriptor (what a query returns, reads, may change) and stored-query entries."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from omnigraph.lang import ir
 from omnigraph.lang import query_ast as ast
 from omnigraph.lang.catalog import Catalog
+from omnigraph.lang.ir_parts import counts_outside, inner_ops
 from omnigraph.lang.types import PropType, Scalar
 
 _KINDS = {
@@ -22,6 +24,7 @@ _KINDS = {
     Scalar.DATETIME: "datetime",
     Scalar.VECTOR: "vector",
 }
+_WIDEST = {kind: scalar for scalar, kind in _KINDS.items()}
 TypeRef = tuple[ir.EntityKind, str]
 _KIND_ORDER = {ir.EntityKind.NODE: 0, ir.EntityKind.EDGE: 1}
 
@@ -53,13 +56,24 @@ def wire_type(kind: PropType) -> dict[str, object]:
     return out | {"nullable": kind.nullable}
 
 
+def prop_type_of(wire: Mapping[str, Any]) -> PropType:  # Any: JSON of the contract
+    """A type that has this wire form: of several, the widest."""
+    is_list = wire["kind"] == "list"
+    return PropType(
+        scalar=_WIDEST[wire["item_kind"] if is_list else wire["kind"]],
+        is_list=is_list,
+        vector_dim=wire.get("vector_dim"),
+        nullable=wire["nullable"],
+    )
+
+
 def describe_operation(catalog: Catalog, query: ir.QueryIR | ir.MutationIR) -> Operation:
     """The descriptor of a lowered query."""
     match query:
         case ir.QueryIR():
             return Operation(
                 result=query.result_schema,
-                reads=_ordered(set(_reads_of(catalog, query.ops))),
+                reads=_ordered(set(_reads(catalog, query))),
                 writes=(),
             )
         case ir.MutationIR():
@@ -73,6 +87,12 @@ def describe_operation(catalog: Catalog, query: ir.QueryIR | ir.MutationIR) -> O
             return Operation(result=(), reads=_ordered(writes | ends), writes=_ordered(writes))
 
 
+def _reads(catalog: Catalog, query: ir.QueryIR) -> Iterator[TypeRef]:
+    yield from _reads_of(catalog, query.ops)
+    for block in counts_outside(query):
+        yield from _reads_of(catalog, block.inner)
+
+
 def _reads_of(catalog: Catalog, ops: tuple[ir.Op, ...]) -> Iterator[TypeRef]:
     for op in ops:
         match op:
@@ -81,10 +101,10 @@ def _reads_of(catalog: Catalog, ops: tuple[ir.Op, ...]) -> Iterator[TypeRef]:
             case ir.Expand():
                 yield ir.EntityKind.EDGE, op.edge
                 yield from _endpoints(catalog, op.edge)
-            case ir.AntiJoin():
-                yield from _reads_of(catalog, op.inner)
-            case ir.Where():
+            case ir.AntiJoin() | ir.SemiJoin() | ir.Optional() | ir.Where():
                 pass
+        for inner in inner_ops(op):
+            yield from _reads_of(catalog, inner)
 
 
 def _endpoints(catalog: Catalog, edge: str) -> tuple[TypeRef, TypeRef]:
@@ -94,9 +114,8 @@ def _endpoints(catalog: Catalog, edge: str) -> tuple[TypeRef, TypeRef]:
 
 def _writes_of(catalog: Catalog, op: ir.MutationOp) -> Iterator[TypeRef]:
     """The target; deleting a node also changes every edge type that touches its type."""
-    kind = ir.EntityKind.NODE if isinstance(op, ir.Update) else op.kind
-    yield kind, op.type
-    if isinstance(op, ir.Delete) and kind is ir.EntityKind.NODE:
+    yield op.kind, op.type
+    if isinstance(op, ir.Delete) and op.kind is ir.EntityKind.NODE:
         for name, edge in catalog.edge_types.items():
             if op.type in (edge.from_type, edge.to_type):
                 yield ir.EntityKind.EDGE, name

@@ -5,9 +5,9 @@ collects them for one source; nothing in `lang/` raises on the first error. Rend
 source line with a caret, as compilers do.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from omnigraph.errors import InputError, JsonValue
 from omnigraph.lang.source import Extent, Source, Span
@@ -128,6 +128,15 @@ def render_excerpt(source: Source, span: Span) -> str:
             f"{gutter} | {' ' * (first - begin)}{caret}",
         )
     )
+
+
+def render_reported(diagnostics: Sequence[Mapping[str, Any]], text: str) -> str:
+    """Diagnostics in their JSON form (Any) as they are rendered where their source was compiled."""
+    source = Source(text)
+    blocks = [
+        f"{each['message']}\n{render_excerpt(source, Span(**each['span']))}" for each in diagnostics
+    ]
+    return "\n".join(blocks)
 
 
 def join_names(names: Iterable[str]) -> str:

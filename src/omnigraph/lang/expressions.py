@@ -3,30 +3,28 @@
 A check that fails records its finding and yields None, so one mistake is reported once.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import assert_never
 
 from omnigraph.lang import ir
 from omnigraph.lang import query_ast as ast
+from omnigraph.lang.aggregates import check_aggregate
 from omnigraph.lang.catalog import Catalog
 from omnigraph.lang.checked import Context, Scope, SearchUse, Typed
 from omnigraph.lang.diagnostics import Findings
 from omnigraph.lang.query_printer import print_expr
-from omnigraph.lang.search_calls import check_search, is_nested_aggregate
+from omnigraph.lang.search_calls import check_search
 from omnigraph.lang.source import Extent
 from omnigraph.lang.suggest import did_you_mean
 from omnigraph.lang.types import BOOL, DATE, DATETIME, F64, I64, STRING, PropType, Scalar
+from omnigraph.lang.walk_calls import check_walk_call
 
 _I64_MAX = 2**63 - 1
-_EQUALITY = frozenset({ast.CompareOp.EQ, ast.CompareOp.NE})
-COMPARE_OPS = {
-    ast.CompareOp.EQ: ir.FilterOp.EQ,
-    ast.CompareOp.NE: ir.FilterOp.NE,
-    ast.CompareOp.LT: ir.FilterOp.LT,
-    ast.CompareOp.LE: ir.FilterOp.LE,
-    ast.CompareOp.GT: ir.FilterOp.GT,
-    ast.CompareOp.GE: ir.FilterOp.GE,
-}
+
+
+Computing = ast.Arithmetic | ast.Negative | ast.If | ast.CountBlock | ast.Call
+"""What computes a value."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -36,10 +34,18 @@ class ExprChecker:
     catalog: Catalog
     findings: Findings
     scope: Scope
+    check_computed: "CheckComputed"
+    """Checks values that are computed from others; they may hold conditions and clauses."""
     context: Context = Context.MATCH
     aliases: dict[str, Typed | None] = field(default_factory=dict)
     """Projections by alias; None for one that has an error."""
     searches: list[SearchUse] = field(default_factory=list)
+    null_negations: list[Extent] = field(default_factory=list)
+    """Negated conditions that hold where a property is null."""
+    measured: frozenset[frozenset[str]] = frozenset()
+    """Pairs of variables whose walk something asks about."""
+    own_property: Callable[[ast.AliasRef], Typed | None] | None = None
+    """In a mutation: what a bare name means, a property of the row; reports what means nothing."""
 
     def report(self, code: str, reason: str, detail: str, extent: Extent) -> None:
         """Record a finding."""
@@ -58,6 +64,8 @@ class ExprChecker:
                 return self.check_call(expr)
             case ast.ListLit():
                 return self.check_list(expr)
+            case ast.Arithmetic() | ast.Negative() | ast.If() | ast.CountBlock():
+                return self.check_computed(self, expr)
             case _:
                 return scalar_literal(expr)
 
@@ -66,9 +74,13 @@ class ExprChecker:
         name = expr.name
         if name in self.scope.params:
             return self.readable_param(expr)
+        if self.own_property is not None:
+            self.not_a_parameter(expr)
+            return None
         self.scope.mention(name)
         if self.scope.node(name) is not None:
-            return Typed(ir.NodeId(name), STRING)
+            is_optional = self.scope.is_optional(name)
+            return Typed(ir.NodeId(name), STRING.as_nullable(nullable=is_optional))
         if self.scope.edge(name) is not None:
             self.report(
                 "T23",
@@ -161,13 +173,18 @@ class ExprChecker:
                 expr.extent,
             )
             return None
-        return Typed(ir.Prop(expr.var, expr.property, declared.type), declared.type)
+        kind = declared.type
+        if self.scope.is_optional(expr.var):
+            kind = kind.as_nullable(nullable=True)
+        return Typed(ir.Prop(expr.var, expr.property, kind), kind)
 
     def check_alias(self, expr: ast.AliasRef) -> Typed | None:
-        """The expression of an earlier projection."""
+        """The expression of an earlier projection, or a property of the row."""
+        if self.own_property is not None:
+            return self.own_property(expr)
         if self.context is Context.MATCH:
             detail = (
-                "there is no test for `null`; a comparison with null drops the row"
+                "a comparison with null drops the row; test with `is null` or `is not null`"
                 if expr.name == "null"
                 else f"`{expr.name}` looks like an alias; aliases are not known in `match`, "
                 'write the expression, or put text in double quotes: `"…"`'
@@ -190,15 +207,7 @@ class ExprChecker:
             case ast.Var() if value.name in self.scope.params:
                 return self.param(value.name)
             case ast.Var():
-                known = (f"${name}" for name in self.scope.params)
-                tail = did_you_mean(f"${value.name}", known, otherwise="declared are")
-                self.report(
-                    "T14",
-                    "not_a_parameter",
-                    f"`${value.name}` is no declared parameter; a value here is a literal, a "
-                    f"parameter or `now()`{tail}",
-                    value.extent,
-                )
+                self.not_a_parameter(value)
                 return None
             case ast.Call():
                 return NOW
@@ -206,6 +215,18 @@ class ExprChecker:
                 return self.check_list(value)
             case _:
                 return scalar_literal(value)
+
+    def not_a_parameter(self, value: ast.Var) -> None:
+        """Report a variable where only a parameter can stand."""
+        known = (f"${name}" for name in self.scope.params)
+        tail = did_you_mean(f"${value.name}", known, otherwise="declared are")
+        self.report(
+            "T14",
+            "not_a_parameter",
+            f"`${value.name}` is no declared parameter; a value here is a literal, a "
+            f"parameter or `now()`{tail}",
+            value.extent,
+        )
 
     def check_list(self, expr: ast.ListLit) -> Typed | None:
         """A list of scalars of one kind; integers and floats may mix."""
@@ -238,143 +259,48 @@ class ExprChecker:
         return Typed(ir.Lit(values, kind), kind)
 
     def check_call(self, expr: ast.Call) -> Typed | None:
-        """`now()`, a search function or an aggregate."""
+        """`now()`, a computed value, a search function or an aggregate."""
         if expr.function is ast.Function.NOW:
             return NOW
+        if self.context is Context.MUTATION:
+            self.report(
+                "T31",
+                "search_misplaced",
+                f"`{expr.function}` cannot stand in a mutation; it looks at properties of one row",
+                expr.extent,
+            )
+            return None
+        if expr.function in ast.VALUE_FUNCTIONS or expr.function is ast.Function.TYPE:
+            return self.check_computed(self, expr)
+        if expr.function in ast.WALK_CALLS:
+            return check_walk_call(self, expr)
         if expr.function in ast.AGGREGATES:
-            return self.check_aggregate(expr)
+            return check_aggregate(self, expr)
         return check_search(self, expr)
 
-    def check_aggregate(self, expr: ast.Call) -> Typed | None:
-        """An aggregate over a suitable expression."""
-        if self.context is Context.MATCH:
-            self.report(
-                "T29",
-                "aggregate_in_match",
-                f"aggregate `{expr.function}` cannot stand in `match`; use it in `return`",
-                expr.extent,
-            )
-            return None
-        arg = self.check_aggregate_argument(expr)
-        if arg is None:
-            return None
-        func = ir.AggFunc(expr.function.value)
-        kind = _aggregate_type(func, arg.type)
-        if kind is None:
-            self.report(
-                "T8",
-                "aggregate_type",
-                f"`{func}` cannot take `{print_expr(expr.args[0])}` of type {arg.type}; "
-                f"it takes {_AGGREGATE_TAKES[func]}",
-                expr.extent,
-            )
-            return None
-        return Typed(ir.Agg(func, arg.expr), kind)
 
-    def check_aggregate_argument(self, expr: ast.Call) -> Typed | None:
-        """The argument, which may hold neither an aggregate nor a search function."""
-        arg_expr = expr.args[0]
-        if is_nested_aggregate(self, expr, arg_expr):
-            return None
-        arg = self.check(arg_expr)
-        match arg:
-            case None:
-                return None
-            case Typed(expr=ir.Agg()):
-                self.report(
-                    "T29",
-                    "aggregate_nested",
-                    f"`{print_expr(arg_expr)}` is an aggregate already",
-                    arg_expr.extent,
-                )
-                return None
-            case Typed(
-                expr=ir.Nearest() | ir.Bm25() | ir.Rrf() | ir.Search() | ir.MatchText() | ir.Fuzzy()
-            ):
-                self.report(
-                    "T31",
-                    "search_misplaced",
-                    f"a search function cannot stand inside `{expr.function}`",
-                    arg_expr.extent,
-                )
-                return None
-        return arg
-
-    def check_comparison(
-        self, left: ast.Expr, op: ast.CompareOp, right: ast.Expr, extent: Extent
-    ) -> ir.Filter | None:
-        """A filter of two comparable operands."""
-        typed_left, typed_right = self.check(left), self.check(right)
-        if typed_left is None or typed_right is None:
-            return None
-        match op:
-            case ast.CompareOp.CONTAINS:
-                return self.check_contains(typed_left, typed_right, extent)
-            case ast.CompareOp.STARTS_WITH:
-                if typed_left.type.is_text and typed_right.type.is_text:
-                    return ir.Filter(typed_left.expr, ir.FilterOp.STARTS_WITH, typed_right.expr)
-                self.incomparable(op, typed_left, typed_right, extent)
-                return None
-            case _:
-                return self.check_compare(typed_left, op, typed_right, extent)
-
-    def check_compare(
-        self, left: Typed, op: ast.CompareOp, right: Typed, extent: Extent
-    ) -> ir.Filter | None:
-        """An equality or order comparison of two plain scalars."""
-        plain = left.type.is_plain and right.type.is_plain
-        if not plain or not left.type.is_compatible_with(right.type):
-            self.incomparable(op, left, right, extent)
-            return None
-        if op in _EQUALITY:
-            for column, value in ((left, right), (right, left)):
-                if not self.in_enum(column.type, value, extent):
-                    return None
-        return ir.Filter(left.expr, COMPARE_OPS[op], right.expr)
-
-    def check_contains(self, left: Typed, right: Typed, extent: Extent) -> ir.Filter | None:
-        """List membership, or substring."""
-        if left.type.is_list and right.type.is_plain:
-            is_empty = isinstance(left.expr, ir.Lit) and left.expr.value == ()
-            if is_empty or left.type.item.is_compatible_with(right.type):
-                return ir.Filter(left.expr, ir.FilterOp.LIST_CONTAINS, right.expr)
-        elif left.type.is_text and right.type.is_text:
-            return ir.Filter(left.expr, ir.FilterOp.STR_CONTAINS, right.expr)
-        self.incomparable(ast.CompareOp.CONTAINS, left, right, extent)
+def check_count(
+    checker: ExprChecker, word: str, count: int | ast.Var | None
+) -> int | ir.Param | None:
+    """A limit, an offset or a hop bound; None, with a finding, for a parameter that cannot be."""
+    if not isinstance(count, ast.Var):
+        return count
+    typed = checker.check_value(count)
+    if typed is None or not isinstance(typed.expr, ir.Param):
         return None
-
-    def in_enum(self, column: PropType, value: Typed, extent: Extent) -> bool:
-        """False, with T3, when a string literal is outside the enum it is compared with."""
-        match value.expr:
-            case ir.Lit(value=str() as text) if column.enum_values is not None:
-                if text not in column.enum_values:
-                    self.report(
-                        "T3",
-                        "enum_value",
-                        f'"{text}" is not a value of {column}'
-                        f"{did_you_mean(text, column.enum_values)}",
-                        extent,
-                    )
-                    return False
-        return True
-
-    def incomparable(self, op: ast.CompareOp, left: Typed, right: Typed, extent: Extent) -> None:
-        """Report operands that `op` cannot take."""
-        if op is ast.CompareOp.CONTAINS and left.type.is_list:
-            hint = f"; its items are {left.type.item.as_nullable(nullable=False)}"
-        elif left.type.is_list or right.type.is_list:
-            hint = "; test a list with `contains`"
-        elif Scalar.VECTOR in (left.type.scalar, right.type.scalar):
-            hint = "; rank vectors with `nearest`"
-        else:
-            hint = _date_hint(left, right)
-        self.report(
-            "T7",
-            "incomparable",
-            f"`{op}` cannot compare {left.type} with {right.type}{hint}",
-            extent,
+    kind = typed.type
+    if kind.is_list or kind.nullable or kind.scalar not in (Scalar.I32, Scalar.I64):
+        checker.report(
+            "T37",
+            "operand_type",
+            f"{word} takes a number or a parameter of type I32 or I64; `${count.name}` is {kind}",
+            count.extent,
         )
+        return None
+    return typed.expr
 
+
+CheckComputed = Callable[[ExprChecker, Computing], Typed | None]
 
 NOW = Typed(ir.Param(ast.NOW_PARAM, DATETIME), DATETIME)
 
@@ -399,22 +325,6 @@ def scalar_literal(expr: ast.ScalarLit) -> Typed:
     return Typed(ir.Lit(expr.value, kind), kind)
 
 
-def _date_hint(left: Typed, right: Typed) -> str:
-    """What to write when a date meets something that is none."""
-    for date_side, other in ((left, right), (right, left)):
-        kind = date_side.type.scalar
-        if kind not in (Scalar.DATE, Scalar.DATETIME):
-            continue
-        match other.expr:
-            case ir.Lit(value=str()):
-                return f'; write `{kind.lower()}("…")`'
-            case ir.Param(name=name) if other.expr != NOW.expr:
-                return f"; declare `${name}: {kind}`"
-            case _ if other.type.scalar in (Scalar.DATE, Scalar.DATETIME):
-                return "; a Date and a DateTime are never compared"
-    return ""
-
-
 def date_literal_hint(column: PropType, value: PropType) -> str:
     """A tail for a message about a text given where a date belongs."""
     is_date = column.scalar in (Scalar.DATE, Scalar.DATETIME) and value.is_text
@@ -430,24 +340,3 @@ def _widest(kinds: set[Scalar]) -> Scalar:
     if Scalar.F64 in kinds:
         return Scalar.F64
     return Scalar.U64 if Scalar.U64 in kinds else Scalar.I64
-
-
-_AGGREGATE_TAKES = {
-    ir.AggFunc.COUNT: "anything",
-    ir.AggFunc.SUM: "a number",
-    ir.AggFunc.AVG: "a number",
-    ir.AggFunc.MIN: "a number, String, Date or DateTime",
-    ir.AggFunc.MAX: "a number, String, Date or DateTime",
-}
-
-
-def _aggregate_type(func: ir.AggFunc, kind: PropType) -> PropType | None:
-    match func:
-        case ir.AggFunc.COUNT:
-            return I64
-        case ir.AggFunc.SUM | ir.AggFunc.AVG:
-            numeric = not kind.is_list and kind.scalar.is_numeric
-            return F64.as_nullable(nullable=True) if numeric else None
-        case ir.AggFunc.MIN | ir.AggFunc.MAX:
-            ordered = kind.is_plain and kind.scalar is not Scalar.BOOL
-            return kind.as_nullable(nullable=True) if ordered else None

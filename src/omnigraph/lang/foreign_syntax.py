@@ -16,14 +16,15 @@ _PREVIOUS_WORD = re.compile(r"([A-Za-z_][A-Za-z0-9_]*|\S)\s*\Z")
 
 _QUOTES = 'text stands in double quotes: `"…"`'
 _COMMENT = "a comment starts with `//`, or stands between `/*` and `*/`"
-_NULL = "there is no test for null; a comparison with null drops the row"
-_AND = "conditions are joined by writing them one after the other; remove the word"
-_OR = 'there is no `or`; write two queries, or `["a", "b"] contains $p.x`'
+_NULL = "a test for null is written `$p.x is null` or `$p.x is not null`"
+_AND = "conditions are joined by `and`, or written one after the other"
+_OR = "`or` joins conditions, not traversals or blocks: `$p.x = 1 or $p.y is null`"
+_IN = '`in` takes a list: `$p.x in ["a", "b"]`, a list parameter or a list property'
+_NOT = "`not { … }` holds clauses, `not ( … )` a condition; a Bool is compared: `$p.x = false`"
 _WHERE = "there is no `where` in `match`; write the condition alone"
 _PATH = "a traversal is written `$a knows $b`; its direction comes from the types"
-_DISTINCT = "there is no `distinct`; a traversal gives each pair once"
+_DISTINCT = "write `return distinct { … }`, or `count(distinct $p.x)`"
 _ORDER = "an order is written `order { $p.x desc }`, after `return` and before `limit`"
-_MISSING = "is not supported; `order { … }` and `limit n` are"
 _FILE = "a file holds queries: `query name() { match { … } return { … } }`"
 
 
@@ -56,7 +57,7 @@ QUERY_HABITS = Habits(
         "is": _NULL,
         "like": 'use `starts_with "…"` or `contains "…"`',
         "ilike": 'use `search($p.x, "…")`, or `contains "…"`',
-        "in": 'write `["a", "b"] contains $p.x`',
+        "in": _IN,
         "between": "write two comparisons: `$p.x >= 5` and `$p.x <= 10`",
         "ends_with": "there is no `ends_with`; use `contains`",
         "matches": 'there are no patterns here; use `contains "…"` or `search`',
@@ -64,9 +65,10 @@ QUERY_HABITS = Habits(
         "(": _PATH,
         "by": _ORDER,
         "order": _ORDER,
-        "offset": f"`offset` {_MISSING}",
-        "skip": f"`skip` {_MISSING}",
-        "having": f"`having` {_MISSING}",
+        "offset": "`offset n` stands last, after `limit`",
+        "limit": "`limit n` stands after `order`; `offset n` stands last",
+        "skip": "skipping is written `offset n`, after `limit`",
+        "having": "`having { … }` stands after `return`, before `order`",
         "group": "grouping is implied: beside an aggregate every other column is a group key",
         "distinct": _DISTINCT,
         "match": _FILE,
@@ -76,9 +78,10 @@ QUERY_HABITS = Habits(
         "from": "name the type alone: `delete Person where …`",
         "into": "name the type alone: `insert Person { … }`",
         "*": "there is no `*`; count a variable: `count($p)`",
+        "-": "a minus right before a digit belongs to the number; subtract with a blank: `a - 1`",
         "true": "write `true` in lower case",
         "false": "write `false` in lower case",
-        "null": "`null` can only be assigned",
+        "null": "`null` is assigned, or tested with `is null`; nothing equals it",
         "!": "not equal is `!=`; negation is `not { … }`; a Bool is compared: `$p.x = false`",
         "~": 'there are no patterns here; use `contains "…"` or `search`',
     },
@@ -87,7 +90,8 @@ QUERY_HABITS = Habits(
         "or": _OR,
         "where": _WHERE,
         "is": _NULL,
-        "null": "`null` can only be assigned; there is no test for null",
+        "in": _IN,
+        "not": _NOT,
         "return": "close `match {` with `}` before `return`",
     },
     pairs={
@@ -95,7 +99,9 @@ QUERY_HABITS = Habits(
         "<>": "not equal is `!=`",
         "--": _COMMENT,
         "-[": _PATH,
+        "[:": _PATH,
         "->": _PATH,
+        ")-": _PATH,
         "<-": _PATH,
         "&&": _AND,
         "||": _OR,

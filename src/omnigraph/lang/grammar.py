@@ -41,6 +41,8 @@ _TOKEN_WORDS = {
     "FALSE": "`false`",
     "ENUMVAL": "an enum value",
     "CMP": "a comparison",
+    "NOT_IN": "`not in`",
+    "NEGATIVE": "a negative number",
     "$END": "the end of the file",
 }
 
@@ -210,7 +212,8 @@ def _unclosed(text: str, at: int) -> tuple[str, str] | None:
 
 
 _GROUPS: tuple[tuple[str, frozenset[str]], ...] = (
-    ("a value", frozenset({"STRING", "FLOAT", "INT", "TRUE", "FALSE", "MINUS", "LSQB"})),
+    ("a value", frozenset({"STRING", "FLOAT", "INT", "TRUE", "FALSE", "NEGATIVE", "LSQB"})),
+    ("an operator", frozenset({"PLUS", "MINUS", "STAR", "SLASH", "PERCENT"})),
     ("a comparison", frozenset({"CMP", "LESS", "GREATER", "CONTAINS", "STARTS_WITH"})),
 )
 

@@ -6,7 +6,6 @@ epoch milliseconds, and `now()` is the parameter `__now`. A variable whose name 
 hidden: lowering made it.
 """
 
-from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from enum import StrEnum
 
@@ -25,6 +24,8 @@ class FilterOp(StrEnum):
     LIST_CONTAINS = "list_contains"
     STR_CONTAINS = "str_contains"
     STARTS_WITH = "starts_with"
+    IN = "in"
+    """The left side is an item of the list on the right; unknown if either is null."""
 
 
 class ExpandDirection(StrEnum):
@@ -55,6 +56,52 @@ class AggFunc(StrEnum):
     AVG = "avg"
     MIN = "min"
     MAX = "max"
+    COLLECT = "collect"
+
+
+class ValueFunc(StrEnum):
+    """What computes a value from others."""
+
+    ADD = "add"
+    SUBTRACT = "subtract"
+    MULTIPLY = "multiply"
+    DIVIDE = "divide"
+    REMAINDER = "remainder"
+    NEGATIVE = "negative"
+    CONCAT = "concat"
+    COALESCE = "coalesce"
+    LOWER = "lower"
+    UPPER = "upper"
+    TRIM = "trim"
+    LENGTH = "length"
+    ABS = "abs"
+    FLOOR = "floor"
+    CEIL = "ceil"
+    ROUND = "round"
+    YEAR = "year"
+    MONTH = "month"
+    DAY = "day"
+    HOUR = "hour"
+
+
+class WalkProperty(StrEnum):
+    """What a walk tells of itself."""
+
+    HOPS = "hops"
+    PATH = "path"
+    """The ids from the written left end to the right one."""
+    PATH_BACK = "path_back"
+    """The ids from the written right end to the left one."""
+
+
+def walk_var(left: str, right: str) -> str:
+    """The hidden variable of the walk that was written between two variables."""
+    return f"#{left},{right}"
+
+
+def is_walk_var(name: str) -> bool:
+    """A variable stands for a walk and not for an entity."""
+    return name.startswith("#") and "," in name
 
 
 class EntityKind(StrEnum):
@@ -164,10 +211,49 @@ class Agg:
 
     func: AggFunc
     arg: "Expr"
+    distinct: bool | None = None
+    """Each value counts once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Computed:
+    """A value computed from others of the same row."""
+
+    func: ValueFunc
+    args: "tuple[Expr, ...]"
+    type: PropType
+
+
+@dataclass(frozen=True, slots=True)
+class If:
+    """One of two values; the second where the condition is false or unknown."""
+
+    condition: "Condition"
+    then: "Expr"
+    otherwise: "Expr"
+    type: PropType
+
+
+@dataclass(frozen=True, slots=True)
+class TypeOf:
+    """The name of the type of a bound node or edge variable; null where nothing is bound."""
+
+    var: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class CountOf:
+    """How many rows the inner operators give for a row."""
+
+    inner: "tuple[Op, ...]"
+    outer_vars: tuple[str, ...]
 
 
 TextCall = Search | MatchText | Fuzzy
-Expr = Prop | NodeId | Param | Lit | Alias | Nearest | Bm25 | TextCall | Rrf | Agg
+Value = Computed | If | TypeOf | CountOf
+"""What is computed for each row."""
+Expr = Prop | NodeId | Param | Lit | Alias | Nearest | Bm25 | TextCall | Rrf | Agg | Value
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,12 +266,44 @@ class Filter:
 
 
 @dataclass(frozen=True, slots=True)
+class NullTest:
+    """The value is null; never unknown."""
+
+    expr: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class AllOf:
+    """True if every part is true, false if some part is false, else unknown."""
+
+    parts: "tuple[Condition, ...]"
+
+
+@dataclass(frozen=True, slots=True)
+class AnyOf:
+    """True if some part is true, false if every part is false, else unknown."""
+
+    parts: "tuple[Condition, ...]"
+
+
+@dataclass(frozen=True, slots=True)
+class Negated:
+    """True if the part is false, false if it is true, unknown if it is unknown."""
+
+    part: "Condition"
+
+
+Condition = Filter | NullTest | AllOf | AnyOf | Negated
+"""What keeps a row when it is true."""
+
+
+@dataclass(frozen=True, slots=True)
 class NodeScan:
     """All rows of a node type that pass the filters."""
 
     var: str
     type: str
-    filters: tuple[Filter, ...] = ()
+    filters: tuple[Condition, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -199,15 +317,22 @@ class Expand:
     dst_type: str
     min_hops: int = 1
     max_hops: int = 1
-    dst_filters: tuple[Filter, ...] = ()
+    dst_filters: tuple[Condition, ...] = ()
     edge_var: str | None = None
+    min_param: Param | None = None
+    """The parameter that gives `min_hops`, until it is bound."""
+    max_param: Param | None = None
+    walk_var: str | None = None
+    """The hidden variable whose properties are those of `WalkProperty`, if something reads them."""
+    is_turned: bool | None = None
+    """The walk was written from `dst_var` to `src_var`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Where:
     """Keep rows for which the filter is true."""
 
-    filter: Filter
+    filter: Condition
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,7 +343,28 @@ class AntiJoin:
     outer_vars: tuple[str, ...]
 
 
-Op = NodeScan | Expand | Where | AntiJoin
+@dataclass(frozen=True, slots=True)
+class SemiJoin:
+    """Keep rows for which the inner operators give a row; none is multiplied."""
+
+    inner: "tuple[Op, ...]"
+    outer_vars: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Optional:
+    """A row for each row that the inner operators give; without any, one with `vars` null."""
+
+    inner: "tuple[Op, ...]"
+    outer_vars: tuple[str, ...]
+    vars: tuple[str, ...]
+    """Variables that are first bound inside."""
+
+
+Join = AntiJoin | SemiJoin | Optional
+"""Operators that run others for each row."""
+
+Op = NodeScan | Expand | Where | Join
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,10 +402,27 @@ class QueryIR:
     order: tuple[Ordering, ...]
     limit: int | None
     result_schema: tuple[Column, ...]
+    limit_param: Param | None = None
+    """The parameter that gives `limit`, until it is bound."""
+    offset: int | None = None
+    offset_param: Param | None = None
+    distinct: bool | None = None
+    """Every row once; rows that tie are ordered by the columns."""
+    having: tuple[Condition, ...] | None = None
+    """What the columns of a group must be, over aliases."""
+
+    @property
+    def is_grouped(self) -> bool:
+        """A row of the result stands for a group of rows of the match."""
+        return bool(self.distinct) or any(isinstance(item.expr, Agg) for item in self.returns)
 
     def to_dict(self) -> dict[str, object]:
         """The JSON form."""
         return _node_dict(self)
+
+
+OWN_ROW = ""
+"""The variable of the row that a mutation looks at."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,15 +433,6 @@ class Assign:
     value: Param | Lit
 
 
-@dataclass(frozen=True, slots=True)
-class Pred:
-    """The one comparison that selects rows to update or delete."""
-
-    property: str
-    op: FilterOp
-    value: Param | Lit
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Insert:
     """A new row, or an upsert for a keyed node; endpoints of an edge are `src` and `dst`."""
@@ -286,24 +440,30 @@ class Insert:
     kind: EntityKind
     type: str
     assignments: tuple[Assign, ...]
+    if_absent: bool | None = None
+    """A node that exists stays as it is."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Update:
-    """Set properties of the node rows that the predicate selects."""
+    """Set properties of the rows that the condition selects.
 
+    The condition looks at the row itself: its properties are those of the variable `OWN_ROW`.
+    """
+
+    kind: EntityKind
     type: str
     assignments: tuple[Assign, ...]
-    pred: Pred
+    where: Condition
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delete:
-    """Delete the rows that the predicate selects, nodes with their edges."""
+    """Delete the rows that the condition selects, as in `Update`; nodes with their edges."""
 
     kind: EntityKind
     type: str
-    pred: Pred
+    where: Condition
 
 
 MutationOp = Insert | Update | Delete
@@ -343,33 +503,3 @@ def _json(value: object) -> object:
             return value
         case _:
             return _node_dict(value)
-
-
-def variables_of(clauses: Iterable[Filter]) -> set[str]:
-    """Node and edge variables that filters mention."""
-    names: set[str] = set()
-    for clause in clauses:
-        for expr in (clause.left, clause.right):
-            names |= expr_variables(expr)
-    return names
-
-
-def expr_variables(expr: Expr) -> set[str]:
-    """Node and edge variables that an expression mentions."""
-    match expr:
-        case (
-            Prop(var=var)
-            | NodeId(var=var)
-            | Nearest(var=var)
-            | Bm25(var=var)
-            | Search(var=var)
-            | MatchText(var=var)
-            | Fuzzy(var=var)
-        ):
-            return {var}
-        case Rrf(first=first, second=second):
-            return {first.var, second.var}
-        case Agg(arg=arg):
-            return expr_variables(arg)
-        case Param() | Lit() | Alias():
-            return set()

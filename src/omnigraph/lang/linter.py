@@ -13,7 +13,7 @@ from omnigraph.lang.descriptor import Operation
 from omnigraph.lang.diagnostics import Diagnostic, Findings, join_names, render_excerpt
 from omnigraph.lang.foreign_syntax import suggest_annotation
 from omnigraph.lang.grammar import QUERY_LANGUAGE, read_source
-from omnigraph.lang.ir import variables_of
+from omnigraph.lang.ir_parts import variables_of
 from omnigraph.lang.query_parser import parse_queries
 from omnigraph.lang.source import Source, Span
 from omnigraph.lang.variable_groups import BoundNames, Groups
@@ -249,7 +249,7 @@ def _unset_properties(catalog: Catalog, compiled: Iterable[CompiledQuery]) -> It
     for item in compiled:
         if isinstance(item.ir, ir.MutationIR):
             for op in item.ir.ops:
-                if isinstance(op, ir.Update):
+                if isinstance(op, ir.Update) and op.kind is ir.EntityKind.NODE:
                     names = {assign.property for assign in op.assignments}
                     updates.setdefault(op.type, {}).setdefault(item.query.name, set()).update(names)
     for type_name, by_query in updates.items():
@@ -305,7 +305,7 @@ def _odd_annotations(catalog: Catalog) -> Iterator[LintFinding]:
 
 
 def _query_notes(catalog: Catalog, item: CompiledQuery, source: Source) -> Iterator[LintFinding]:
-    """L202, L203, L205 and L206 of one query."""
+    """L202, L203, L205, L206 and L208 of one query."""
     names = (item.query.name,)
     checked = item.checked
     for param in item.query.params:
@@ -342,6 +342,15 @@ def _query_notes(catalog: Catalog, item: CompiledQuery, source: Source) -> Itera
             query_names=names,
             span=source.span(extent),
         )
+    for extent in checked.null_negations:
+        yield LintFinding(
+            severity=Severity.WARNING,
+            code="L208",
+            message=f"query `{item.query.name}`: `contains` and `starts_with` are false for null, "
+            "so the negation keeps rows without a value; add `and … is not null` to drop them",
+            query_names=names,
+            span=source.span(extent),
+        )
     for roots, block in _cross_products(checked.block, BoundNames(None)):
         yield LintFinding(
             severity=Severity.WARNING,
@@ -364,9 +373,10 @@ def _cross_products(block: Block, outer: BoundNames) -> Iterator[tuple[list[str]
         ends = [name for name in (walk.left, walk.right) if name != ast.ANONYMOUS]
         ends = ends or [f"{ast.ANONYMOUS} {walk.edge} {position}"]
         names += ends
-        groups.join_all([*ends, *([walk.edge_var] if walk.edge_var else ())])
+        told = [name for name in (walk.edge_var, walk.walk_var) if name is not None]
+        groups.join_all([*ends, *told])
     for item in block.filters:
-        if item.op is ir.FilterOp.EQ:
+        if isinstance(item, ir.Filter) and item.op is ir.FilterOp.EQ:
             groups.join_all(sorted(variables_of([item])))
     groups.join_all([name for name in block.outer_vars if name in outer])
     roots: dict[str, str] = {}
@@ -375,5 +385,5 @@ def _cross_products(block: Block, outer: BoundNames) -> Iterator[tuple[list[str]
     if len(roots) > 1:
         yield list(roots.values()), block
     visible = BoundNames(outer, (*names, *(walk.edge_var for walk in block.walks if walk.edge_var)))
-    for inner in block.negations:
+    for inner in block.inner:
         yield from _cross_products(inner, visible)

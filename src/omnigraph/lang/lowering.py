@@ -13,8 +13,8 @@ from itertools import count
 from omnigraph.errors import InternalError
 from omnigraph.lang import ir
 from omnigraph.lang import query_ast as ast
-from omnigraph.lang.checked import Block, CheckedMutation, CheckedQuery, CheckedRead, Walk
-from omnigraph.lang.ir import variables_of
+from omnigraph.lang.checked import Block, CheckedMutation, CheckedQuery, CheckedRead, Count, Walk
+from omnigraph.lang.ir_parts import variables_of
 from omnigraph.lang.variable_groups import BoundNames, Groups
 
 
@@ -31,9 +31,29 @@ def lower_query(checked: CheckedQuery) -> ir.QueryIR | ir.MutationIR:
                 ops=_lower_block(checked.block, BoundNames(None), hidden),
                 returns=checked.returns,
                 order=checked.order,
-                limit=checked.limit,
+                limit=_number(checked.limit),
                 result_schema=checked.columns,
+                limit_param=_param(checked.limit),
+                offset=_number(checked.offset),
+                offset_param=_param(checked.offset),
+                distinct=checked.distinct or None,
+                having=checked.having or None,
             )
+
+
+def _number(count: Count) -> int | None:
+    return count if isinstance(count, int) else None
+
+
+def _param(count: Count) -> ir.Param | None:
+    return count if isinstance(count, ir.Param) else None
+
+
+def lower_count(block: Block) -> ir.CountOf:
+    """The number of solutions of a block; hidden names inside are its own."""
+    outer = BoundNames(None, block.outer_vars)
+    hidden = (f"#count{number}" for number in count())
+    return ir.CountOf(_lower_block(block, outer, hidden), block.outer_vars)
 
 
 def _lower_block(block: Block, outer: BoundNames, hidden: Iterator[str]) -> tuple[ir.Op, ...]:
@@ -48,11 +68,27 @@ def _lower_block(block: Block, outer: BoundNames, hidden: Iterator[str]) -> tupl
         )
     # A binding inside a negation that repeats an outer variable filters that variable.
     repeated = [item for node in block.nodes if node.var in outer for item in node.filters]
-    ops = [*lowering.ops, *(ir.Where(item) for item in (*repeated, *block.filters))]
+    # What mentions an optional variable waits until the block that binds it has run.
+    late = {name for inner in block.optionals for name in inner.bound_vars}
+    filters = [*repeated, *block.filters]
+    ops = [*lowering.ops, *(ir.Where(item) for item in filters if not variables_of([item]) & late)]
     ops = _push_down(ops, outer)
-    for inner in block.negations:
+    tests: list[tuple[type[ir.AntiJoin | ir.SemiJoin], Block]] = [
+        *((ir.AntiJoin, inner) for inner in block.negations),
+        *((ir.SemiJoin, inner) for inner in block.exists),
+    ]
+    for join, inner in tests:
+        if not late & {*inner.outer_vars}:
+            ops.append(join(_lower_block(inner, lowering.bound, hidden), inner.outer_vars))
+    for inner in block.optionals:
         inner_ops = _lower_block(inner, lowering.bound, hidden)
-        ops.append(ir.AntiJoin(inner=inner_ops, outer_vars=inner.outer_vars))
+        ops.append(ir.Optional(inner_ops, inner.outer_vars, inner.bound_vars))
+        for name in inner.bound_vars:
+            lowering.bound.add(name)
+    ops += [ir.Where(item) for item in filters if variables_of([item]) & late]
+    for join, inner in tests:
+        if late & {*inner.outer_vars}:
+            ops.append(join(_lower_block(inner, lowering.bound, hidden), inner.outer_vars))
     return tuple(ops)
 
 
@@ -98,7 +134,7 @@ def _ends(walk: Walk) -> tuple[tuple[str, str], tuple[str, str]]:
 
 @dataclass(slots=True, kw_only=True)
 class _Lowering:
-    matches: Mapping[str, tuple[ir.Filter, ...]]
+    matches: Mapping[str, tuple[ir.Condition, ...]]
     """Property matches of the variables that this clause list binds."""
     hidden: Iterator[str]
     bound: BoundNames
@@ -152,9 +188,9 @@ class _Lowering:
                 right_type=walk.left_type,
                 direction=walk.direction.flipped,
             )
-            self.expand(turned, walk.left)
+            self.expand(turned, walk.left, is_turned=True)
 
-    def expand(self, walk: Walk, target: str) -> None:
+    def expand(self, walk: Walk, target: str, *, is_turned: bool = False) -> None:
         self.ops.append(
             ir.Expand(
                 src_var=walk.left,
@@ -164,13 +200,18 @@ class _Lowering:
                 dst_type=walk.right_type,
                 min_hops=walk.min_hops,
                 max_hops=walk.max_hops,
+                min_param=walk.min_param,
+                max_param=walk.max_param,
                 dst_filters=self.matches.get(target, ()),
                 edge_var=walk.edge_var,
+                walk_var=walk.walk_var,
+                is_turned=True if is_turned and walk.walk_var is not None else None,
             )
         )
         self.bound.add(target)
-        if walk.edge_var is not None:
-            self.bound.add(walk.edge_var)
+        for name in (walk.edge_var, walk.walk_var):
+            if name is not None:
+                self.bound.add(name)
 
 
 def _push_down(ops: list[ir.Op], outer: BoundNames) -> list[ir.Op]:
@@ -180,7 +221,7 @@ def _push_down(ops: list[ir.Op], outer: BoundNames) -> list[ir.Op]:
         for op in ops
         if isinstance(op, ir.NodeScan | ir.Expand)
     }
-    moved: dict[str, list[ir.Filter]] = {}
+    moved: dict[str, list[ir.Condition]] = {}
     kept: list[ir.Op] = []
     for op in ops:
         variables = variables_of([op.filter]) if isinstance(op, ir.Where) else set()
@@ -192,7 +233,7 @@ def _push_down(ops: list[ir.Op], outer: BoundNames) -> list[ir.Op]:
     return [_with_filters(op, moved) for op in kept]
 
 
-def _with_filters(op: ir.Op, moved: Mapping[str, list[ir.Filter]]) -> ir.Op:
+def _with_filters(op: ir.Op, moved: Mapping[str, list[ir.Condition]]) -> ir.Op:
     match op:
         case ir.NodeScan() if op.var in moved:
             return replace(op, filters=(*op.filters, *moved[op.var]))

@@ -4,32 +4,41 @@ Within one clause list bindings are collected first; then traversals are read to
 give types to the variables they reach; then filters and negations see everything that is bound.
 """
 
-from collections.abc import Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from omnigraph.lang import ir
 from omnigraph.lang import query_ast as ast
 from omnigraph.lang.catalog import EdgeType
 from omnigraph.lang.checked import Block, BoundNode, Scope, Typed, Walk
+from omnigraph.lang.comparisons import check_in, in_enum
+from omnigraph.lang.conditions import check_condition, conjuncts
 from omnigraph.lang.diagnostics import join_names
-from omnigraph.lang.expressions import ExprChecker, date_literal_hint
+from omnigraph.lang.expressions import ExprChecker, check_count, date_literal_hint
 from omnigraph.lang.source import Extent
 from omnigraph.lang.suggest import did_you_mean
-from omnigraph.lang.types import BOOL
+from omnigraph.lang.walk_calls import bind_walk
 from omnigraph.limits import MAX_HOPS
-
-_TRUE = ir.Lit(value=True, type=BOOL)
 
 
 def check_block(checker: ExprChecker, clauses: Sequence[ast.Clause], extent: Extent) -> Block:
     """The checked clause list, in the scope that `checker` has; binds its variables there."""
     block = _BlockChecker(checker)
+    clauses = [as_membership(clause, checker.scope.params) for clause in clauses]
     for clause in clauses:
         if isinstance(clause, ast.Binding):
             block.bind(clause)
+    optional: set[str] = set()
     for clause in clauses:
-        if isinstance(clause, ast.Traversal):
-            block.walk(clause)
+        match clause:
+            case ast.Traversal():
+                if not block.reuses_optional(clause, optional):
+                    block.walk(clause)
+            case ast.Optional():
+                optional |= {name for name in names_in(clause) if not checker.scope.is_bound(name)}
+    for clause in clauses:
+        if isinstance(clause, ast.Optional):
+            block.optionals.append(check_inner(checker, clause))
     for clause in clauses:
         block.check(clause)
     return Block(
@@ -40,9 +49,83 @@ def check_block(checker: ExprChecker, clauses: Sequence[ast.Clause], extent: Ext
         walks=tuple(block.walks),
         filters=tuple(block.filters),
         negations=tuple(block.negations),
+        exists=tuple(block.exists),
+        optionals=tuple(block.optionals),
         outer_vars=tuple(sorted(checker.scope.mentioned)),
+        bound_vars=checker.scope.own,
         extent=extent,
     )
+
+
+_BLOCK_WORDS = {
+    ast.Negation: "not",
+    ast.Exists: "exists",
+    ast.Optional: "optional",
+    ast.CountBlock: "count",
+}
+
+
+def check_inner(checker: ExprChecker, clause: ast.InnerBlock | ast.CountBlock) -> Block:
+    """The checked clauses of a block, which see what is bound around it."""
+    outer = checker.scope
+    inner = outer.child()
+    checker.scope = inner
+    block = check_block(checker, clause.clauses, clause.extent)
+    checker.scope = outer
+    for name in inner.mentioned:
+        outer.mention(name)
+    if not inner.mentioned:
+        checker.report(
+            "T9",
+            "negation_uncorrelated",
+            f"`{_BLOCK_WORDS[type(clause)]} {{ … }}` mentions no variable bound outside it; name "
+            "one, so that it says something about each row",
+            clause.extent,
+        )
+    if isinstance(clause, ast.Optional):
+        inner.leave_optional()
+    return block
+
+
+def names_in(block: ast.InnerBlock) -> Iterator[str]:
+    """Variables that a block may bind."""
+    for clause in block.clauses:
+        match clause:
+            case ast.Binding():
+                yield clause.var
+            case ast.Traversal():
+                yield from (clause.left, clause.right)
+                if clause.edge_var is not None:
+                    yield clause.edge_var
+            case ast.Optional():
+                yield from names_in(clause)
+            case _:
+                pass
+
+
+def as_membership(clause: ast.Clause, params: Container[str]) -> ast.Clause:
+    """`$a in $list` and `$list contains $a` read as traversals; of a parameter they are none."""
+    match clause:
+        case ast.Traversal(edge_word="in", right=listed, undirected=False, edge_var=None):
+            op = ast.CompareOp.IN
+        case ast.Traversal(edge_word="contains", left=listed, undirected=False, edge_var=None):
+            op = ast.CompareOp.CONTAINS
+        case _:
+            return clause
+    if listed not in params or (clause.min_hops, clause.max_hops) != (1, 1):
+        return clause
+    return ast.Comparison(
+        left=ast.Var(name=clause.left, extent=clause.left_extent),
+        op=op,
+        right=ast.Var(name=clause.right, extent=clause.right_extent),
+        extent=clause.extent,
+    )
+
+
+def _bounds_fit(low: int | ast.Var, high: int | ast.Var) -> bool:
+    """Whether hop bounds can be right; a parameter is looked at when it has a value."""
+    known = [bound for bound in (low, high) if isinstance(bound, int)]
+    return all(1 <= bound <= MAX_HOPS for bound in known) and known == sorted(known)
 
 
 @dataclass(slots=True)
@@ -50,10 +133,12 @@ class _BlockChecker:
     checker: ExprChecker
     bound: dict[str, str] = field(default_factory=dict)
     """Variables that binding clauses of this list declare, in order."""
-    matches: dict[str, list[ir.Filter]] = field(default_factory=dict)
+    matches: dict[str, list[ir.Condition]] = field(default_factory=dict)
     walks: list[Walk] = field(default_factory=list)
-    filters: list[ir.Filter] = field(default_factory=list)
+    filters: list[ir.Condition] = field(default_factory=list)
     negations: list[Block] = field(default_factory=list)
+    exists: list[Block] = field(default_factory=list)
+    optionals: list[Block] = field(default_factory=list)
 
     @property
     def scope(self) -> Scope:
@@ -67,14 +152,14 @@ class _BlockChecker:
         match clause:
             case ast.Binding():
                 self.match(clause)
-            case ast.Comparison():
-                self.compare(clause)
-            case ast.CallClause():
-                self.call(clause)
             case ast.Negation():
-                self.negate(clause)
-            case ast.Traversal():
+                self.negations.append(check_inner(self.checker, clause))
+            case ast.Exists():
+                self.exists.append(check_inner(self.checker, clause))
+            case ast.Traversal() | ast.Optional():
                 pass
+            case _:
+                self.filters += conjuncts(check_condition(self.checker, clause))
 
     def bind(self, clause: ast.Binding) -> None:
         var = clause.var
@@ -88,6 +173,8 @@ class _BlockChecker:
         else:
             self.scope.bind_node(var, clause.type_name)
             self.bound.setdefault(var, clause.type_name)
+            if self.scope.is_optional(var):
+                self.filters.append(ir.Negated(ir.NullTest(ir.NodeId(var))))
             return
         self.scope.mark_broken(var)
 
@@ -147,6 +234,12 @@ class _BlockChecker:
         self, type_name: str, var: str, item: ast.PropMatch, column: Typed, value: Typed
     ) -> None:
         kind = column.type
+        if item.is_one_of:
+            extent = item.value.extent
+            test = check_in(self.checker, column, value, negated=False, extent=extent)
+            if test is not None:
+                self.matches.setdefault(var, []).append(test)
+            return
         is_member = kind.is_list and value.type.is_plain
         target = kind.item if is_member else kind
         if (
@@ -165,49 +258,27 @@ class _BlockChecker:
                 item.value.extent,
             )
             return
-        if self.checker.in_enum(kind, value, item.value.extent):
+        if in_enum(self.checker, kind, value, item.value.extent):
             op = ir.FilterOp.LIST_CONTAINS if is_member else ir.FilterOp.EQ
             self.matches.setdefault(var, []).append(ir.Filter(column.expr, op, value.expr))
 
-    def compare(self, clause: ast.Comparison) -> None:
-        comparison = self.checker.check_comparison(
-            clause.left, clause.op, clause.right, clause.extent
-        )
-        if comparison is not None:
-            self.filters.append(comparison)
-
-    def call(self, clause: ast.CallClause) -> None:
-        typed = self.checker.check(clause.call)
-        if typed is None:
-            return
-        if clause.call.function not in ast.TEXT_PREDICATES:
-            self.report(
-                "T31",
-                "search_misplaced",
-                f"`{clause.call.function}` is a number and cannot stand alone in `match`; "
-                "compare it (`… > 0.5`)",
-                clause.extent,
-            )
-            return
-        self.filters.append(ir.Filter(typed.expr, ir.FilterOp.EQ, _TRUE))
-
-    def negate(self, clause: ast.Negation) -> None:
-        outer = self.checker.scope
-        self.checker.scope = outer.child()
-        inner = check_block(self.checker, clause.clauses, clause.extent)
-        mentioned = self.checker.scope.mentioned
-        self.checker.scope = outer
-        for name in mentioned:
-            outer.mention(name)
-        if not mentioned:
-            self.report(
-                "T9",
-                "negation_uncorrelated",
-                "`not { … }` mentions no variable bound outside it; name one, so that it says "
-                "something about each row",
-                clause.extent,
-            )
-        self.negations.append(inner)
+    def reuses_optional(self, clause: ast.Traversal, optional: set[str]) -> bool:
+        """True, with T38, for an end of a required traversal that an optional block binds."""
+        before = len(self.checker.findings)
+        for name, extent in (
+            (clause.left, clause.left_extent),
+            (clause.right, clause.right_extent),
+        ):
+            if name in optional and name != ast.ANONYMOUS and not self.scope.is_bound(name):
+                self.report(
+                    "T38",
+                    "optional_required",
+                    f"`${name}` is bound by an `optional` block above and may be nothing; put the "
+                    "traversal into the block, or into an `optional` block of its own",
+                    extent,
+                )
+                self.scope.mark_broken(clause.left, clause.right)
+        return len(self.checker.findings) > before
 
     def walk(self, clause: ast.Traversal) -> None:
         edge = self.edge(clause)
@@ -220,12 +291,15 @@ class _BlockChecker:
             names = {clause.left, clause.right, clause.edge_var or clause.left}
             self.scope.mark_broken(*(names - {ast.ANONYMOUS}))
             return
+        low = check_count(self.checker, "a hop bound", clause.min_hops)
+        high = check_count(self.checker, "a hop bound", clause.max_hops)
         left_type, right_type = edge.from_type, edge.to_type
         if direction is ir.ExpandDirection.IN:
             left_type, right_type = right_type, left_type
         for name, type_name in ((clause.left, left_type), (clause.right, right_type)):
             if name != ast.ANONYMOUS:
                 self.scope.bind_node(name, type_name)
+        edge_var = self.bind_edge(clause, edge)
         self.walks.append(
             Walk(
                 left=clause.left,
@@ -234,9 +308,12 @@ class _BlockChecker:
                 right_type=right_type,
                 edge=edge.name,
                 direction=direction,
-                min_hops=clause.min_hops,
-                max_hops=clause.max_hops or clause.min_hops,
-                edge_var=self.bind_edge(clause, edge),
+                min_hops=low if isinstance(low, int) else 1,
+                max_hops=high if isinstance(high, int) else MAX_HOPS,
+                edge_var=edge_var,
+                min_param=low if isinstance(low, ir.Param) else None,
+                max_param=high if isinstance(high, ir.Param) else None,
+                walk_var=bind_walk(self.checker, clause, edge),
             )
         )
 
@@ -269,6 +346,10 @@ class _BlockChecker:
 
     def shape_fits(self, clause: ast.Traversal, edge: EdgeType) -> bool:
         fits = True
+        low, high = (
+            f"${bound.name}" if isinstance(bound, ast.Var) else bound
+            for bound in (clause.min_hops, clause.max_hops)
+        )
         if clause.undirected and edge.from_type != edge.to_type:
             fits = False
             self.report(
@@ -283,17 +364,16 @@ class _BlockChecker:
             self.report(
                 "T15",
                 "hop_bounds",
-                f"`{clause.edge_word}{{{clause.min_hops},}}`: hop bounds need an upper end: "
-                f"`{{{clause.min_hops},{MAX_HOPS}}}`",
+                f"`{clause.edge_word}{{{low},}}`: hop bounds need an upper end: "
+                f"`{{{low},{MAX_HOPS}}}`",
                 clause.extent,
             )
-        elif not 1 <= clause.min_hops <= clause.max_hops <= MAX_HOPS:
+        elif not _bounds_fit(clause.min_hops, clause.max_hops):
             fits = False
             self.report(
                 "T15",
                 "hop_bounds",
-                f"`{clause.edge_word}{{{clause.min_hops},{clause.max_hops}}}`: hop bounds are "
-                f"1 ≤ min ≤ max ≤ {MAX_HOPS}",
+                f"`{clause.edge_word}{{{low},{high}}}`: hop bounds are 1 ≤ min ≤ max ≤ {MAX_HOPS}",
                 clause.extent,
             )
         return fits and self.edge_binding_fits(clause)

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from omnigraph.lang import ir
 from omnigraph.lang import query_ast as ast
 from omnigraph.lang.catalog import EdgeType, NodeType
-from omnigraph.lang.checked import Typed
+from omnigraph.lang.checked import Context, Typed
+from omnigraph.lang.conditions import check_condition
 from omnigraph.lang.diagnostics import join_names
-from omnigraph.lang.expressions import COMPARE_OPS, NOW, ExprChecker, date_literal_hint
+from omnigraph.lang.expressions import NOW, ExprChecker, date_literal_hint
 from omnigraph.lang.query_printer import print_expr
 from omnigraph.lang.source import Extent
 from omnigraph.lang.suggest import did_you_mean
@@ -38,6 +39,7 @@ def check_mutation(
     checker: ExprChecker, name: str, statements: Sequence[ast.Statement], extent: Extent
 ) -> tuple[ir.MutationOp, ...]:
     """The checked statements, in order."""
+    checker.context = Context.MUTATION
     deletes = [isinstance(item, ast.DeleteStmt) for item in statements]
     if any(deletes) and not all(deletes):
         checker.report(
@@ -61,10 +63,10 @@ def _check_statement(checker: ExprChecker, statement: ast.Statement) -> ir.Mutat
         case ast.UpdateStmt():
             return _check_update(checker, statement, target)
         case ast.DeleteStmt():
-            pred = _check_predicate(checker, statement.predicate, target)
-            if pred is None:
+            where = _check_selection(checker, statement.selection, target)
+            if where is None:
                 return None
-            return ir.Delete(kind=target.kind, type=target.name, pred=pred)
+            return ir.Delete(kind=target.kind, type=target.name, where=where)
 
 
 def _target(checker: ExprChecker, statement: ast.Statement) -> _Target | None:
@@ -99,7 +101,7 @@ def _uses_endpoint(statement: ast.Statement, node: NodeType) -> bool:
     if not isinstance(statement, ast.DeleteStmt):
         names |= {item.property for item in statement.assignments}
     if not isinstance(statement, ast.InsertStmt):
-        names.add(statement.predicate.property)
+        names |= set(ast.bare_names(statement.selection))
     return any(name in names and name not in node.properties for name in _ENDPOINTS)
 
 
@@ -123,7 +125,21 @@ def _check_insert(
             statement.type_extent,
         )
         return None
-    return ir.Insert(kind=target.kind, type=target.name, assignments=assignments)
+    if statement.if_absent and not (isinstance(target.type, NodeType) and target.type.key):
+        checker.report(
+            "T36",
+            "absent_without_key",
+            f"`{target.name}` has no key, so each insert of it is a new one; leave out `if absent`"
+            + ("" if target.kind is ir.EntityKind.EDGE else ", or declare a `@key`"),
+            statement.type_extent,
+        )
+        return None
+    return ir.Insert(
+        kind=target.kind,
+        type=target.name,
+        assignments=assignments,
+        if_absent=statement.if_absent or None,
+    )
 
 
 def _required(target: _Target, texts: set[str]) -> list[str]:
@@ -143,18 +159,12 @@ def _required(target: _Target, texts: set[str]) -> list[str]:
 def _check_update(
     checker: ExprChecker, statement: ast.UpdateStmt, target: _Target
 ) -> ir.Update | None:
-    if not isinstance(target.type, NodeType):
-        checker.report(
-            "T16",
-            "update_edge",
-            f"`{target.name}` is an edge type; edges cannot be updated, delete and insert them",
-            statement.type_extent,
-        )
-        return None
     if not statement.assignments:
         _report_empty(checker, "update", target, statement.type_extent)
+    key = (target.type.key or ()) if isinstance(target.type, NodeType) else ()
+    ends = _ENDPOINTS if target.kind is ir.EntityKind.EDGE else ()
     for item in statement.assignments:
-        if item.property in (target.type.key or ()):
+        if item.property in key:
             checker.report(
                 "T33",
                 "key_update",
@@ -162,11 +172,19 @@ def _check_update(
                 "new node instead",
                 item.extent,
             )
+        if item.property in ends:
+            checker.report(
+                "T16",
+                "update_endpoint",
+                f"`{target.name}.{item.property}` is an end of the edge and cannot be set; delete "
+                "the edge and insert a new one",
+                item.extent,
+            )
     assignments = _check_assignments(checker, statement.assignments, target)
-    pred = _check_predicate(checker, statement.predicate, target)
-    if pred is None:
+    where = _check_selection(checker, statement.selection, target)
+    if where is None:
         return None
-    return ir.Update(type=target.name, assignments=assignments, pred=pred)
+    return ir.Update(kind=target.kind, type=target.name, assignments=assignments, where=where)
 
 
 def _report_empty(checker: ExprChecker, verb: str, target: _Target, extent: Extent) -> None:
@@ -295,25 +313,28 @@ def _unfit(
     )
 
 
-def _check_predicate(
-    checker: ExprChecker, predicate: ast.Predicate, target: _Target
-) -> ir.Pred | None:
-    kind = target.settable.get(predicate.property)
-    value = checker.check_value(predicate.value)
-    if kind is None:
-        _report_unknown(checker, predicate.property, target, predicate.extent)
-        return None
-    if not kind.is_plain:
-        checker.report(
-            "T11",
-            "predicate_type",
-            f"`{target.name}.{predicate.property}` is {kind}; `where` compares scalars only",
-            predicate.extent,
-        )
-        return None
-    if value is None or not isinstance(value.expr, ir.Param | ir.Lit):
-        return None
-    column = Typed(ir.Prop("", predicate.property, kind), kind)
-    if checker.check_compare(column, predicate.op, value, predicate.value.extent) is None:
-        return None
-    return ir.Pred(_column(predicate.property, target), COMPARE_OPS[predicate.op], value.expr)
+def _check_selection(
+    checker: ExprChecker, selection: ast.Condition, target: _Target
+) -> ir.Condition | None:
+    """The condition of a `where`, over properties of the row."""
+    known = {**target.settable, "id": STRING}
+
+    def own_property(ref: ast.AliasRef) -> Typed | None:
+        kind = known.get(ref.name)
+        if kind is None:
+            _report_unknown(checker, ref.name, target, ref.extent)
+            return None
+        if not kind.is_plain:
+            checker.report(
+                "T11",
+                "predicate_type",
+                f"`{target.name}.{ref.name}` is {kind}; `where` compares scalars only",
+                ref.extent,
+            )
+            return None
+        return Typed(ir.Prop(ir.OWN_ROW, _column(ref.name, target), kind), kind)
+
+    checker.own_property = own_property
+    condition = check_condition(checker, selection)
+    checker.own_property = None
+    return condition

@@ -22,6 +22,7 @@ from omnigraph.lang.values import (
     format_datetime,
     read_json,
 )
+from omnigraph.limits import MAX_LIST_PARAMETER
 
 
 def bind_params(
@@ -78,6 +79,15 @@ def _bind(name: str, values: Mapping[str, object], kind: PropType) -> object:
             reason="parameter_missing" if missing else "parameter_null",
             parameter=name,
             expected=str(kind),
+        )
+    if kind.is_list and isinstance(value, list) and len(value) > MAX_LIST_PARAMETER:
+        raise ParameterError(
+            f"parameter `${name}` has {len(value):,} values, more than {MAX_LIST_PARAMETER:,}; ask "
+            "in several queries, or load the values and join them",
+            reason="parameter_type",
+            parameter=name,
+            expected=f"at most {MAX_LIST_PARAMETER} values",
+            got=f"{len(value)} values",
         )
     try:
         return read_json(_python_value(value, kind), kind, null_items=False)

@@ -4,6 +4,7 @@ Frozen values; two trees are equal when they mean the same text, so `extent` (ch
 takes no part in comparison. Dates are epoch days and date-times epoch milliseconds, as in storage.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -33,12 +34,64 @@ class Function(StrEnum):
     AVG = "avg"
     MIN = "min"
     MAX = "max"
+    COLLECT = "collect"
+    COALESCE = "coalesce"
+    IF = "if"
+    LOWER = "lower"
+    UPPER = "upper"
+    TRIM = "trim"
+    LENGTH = "length"
+    ABS = "abs"
+    FLOOR = "floor"
+    CEIL = "ceil"
+    ROUND = "round"
+    YEAR = "year"
+    MONTH = "month"
+    DAY = "day"
+    HOUR = "hour"
+    TYPE = "type"
+    HOPS = "hops"
+    PATH = "path"
 
 
-AGGREGATES = frozenset({Function.COUNT, Function.SUM, Function.AVG, Function.MIN, Function.MAX})
+AGGREGATES = frozenset(
+    {
+        Function.COUNT,
+        Function.SUM,
+        Function.AVG,
+        Function.MIN,
+        Function.MAX,
+        Function.COLLECT,
+    }
+)
+DISTINCT_AGGREGATES = frozenset({Function.COUNT, Function.COLLECT})
+"""Aggregates that may take each value once."""
+
 TEXT_PREDICATES = frozenset({Function.SEARCH, Function.MATCH_TEXT, Function.FUZZY})
 
-ARGUMENT_COUNTS: dict[Function, tuple[int, int]] = {
+VALUE_FUNCTIONS = frozenset(
+    {
+        Function.COALESCE,
+        Function.LOWER,
+        Function.UPPER,
+        Function.TRIM,
+        Function.LENGTH,
+        Function.ABS,
+        Function.FLOOR,
+        Function.CEIL,
+        Function.ROUND,
+        Function.YEAR,
+        Function.MONTH,
+        Function.DAY,
+        Function.HOUR,
+    }
+)
+"""Functions that compute one value from others."""
+
+WALK_CALLS = frozenset({Function.HOPS, Function.PATH})
+"""What a walk between two variables tells of itself."""
+
+ARGUMENT_COUNTS: dict[Function, tuple[int, int | None]] = {
     Function.NOW: (0, 0),
     Function.DATE: (1, 1),
     Function.DATETIME: (1, 1),
@@ -53,7 +106,26 @@ ARGUMENT_COUNTS: dict[Function, tuple[int, int]] = {
     Function.AVG: (1, 1),
     Function.MIN: (1, 1),
     Function.MAX: (1, 1),
+    Function.COLLECT: (1, 1),
+    Function.COALESCE: (2, None),
+    Function.IF: (3, 3),
+    Function.LOWER: (1, 1),
+    Function.UPPER: (1, 1),
+    Function.TRIM: (1, 1),
+    Function.LENGTH: (1, 1),
+    Function.ABS: (1, 1),
+    Function.FLOOR: (1, 1),
+    Function.CEIL: (1, 1),
+    Function.ROUND: (1, 1),
+    Function.YEAR: (1, 1),
+    Function.MONTH: (1, 1),
+    Function.DAY: (1, 1),
+    Function.HOUR: (1, 1),
+    Function.TYPE: (1, 1),
+    Function.HOPS: (2, 2),
+    Function.PATH: (2, 2),
 }
+"""The least and the most arguments of each function; None is any number."""
 
 
 class CompareOp(StrEnum):
@@ -67,6 +139,18 @@ class CompareOp(StrEnum):
     GE = ">="
     CONTAINS = "contains"
     STARTS_WITH = "starts_with"
+    IN = "in"
+    NOT_IN = "not in"
+
+
+class ArithmeticOp(StrEnum):
+    """Operators between two values, spelled as in the source."""
+
+    ADD = "+"
+    SUBTRACT = "-"
+    MULTIPLY = "*"
+    DIVIDE = "/"
+    REMAINDER = "%"
 
 
 class Direction(StrEnum):
@@ -95,7 +179,7 @@ class PropAccess:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AliasRef:
-    """A bare name: the alias of a projection."""
+    """A bare name: the alias of a projection, or in a mutation a property of the row."""
 
     name: str
     extent: Extent = field(default=(0, 0), compare=False, repr=False)
@@ -170,14 +254,52 @@ class Call:
 
     function: Function
     args: "tuple[Expr, ...]"
+    distinct: bool = False
+    """`count(distinct x)`: each value once."""
+    extent: Extent = field(default=(0, 0), compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arithmetic:
+    """`left op right`."""
+
+    left: "Expr"
+    op: ArithmeticOp
+    right: "Expr"
+    extent: Extent = field(default=(0, 0), compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Negative:
+    """`-value`; of a number as written it is a literal instead."""
+
+    value: "Expr"
+    extent: Extent = field(default=(0, 0), compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class If:
+    """`if(condition, value, value)`."""
+
+    condition: "Condition"
+    then: "Expr"
+    otherwise: "Expr"
+    extent: Extent = field(default=(0, 0), compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CountBlock:
+    """`count { … }`."""
+
+    clauses: "tuple[Clause, ...]"
     extent: Extent = field(default=(0, 0), compare=False, repr=False)
 
 
 ScalarLit = StringLit | IntLit | FloatLit | BoolLit | DateLit | DateTimeLit
 Literal = ScalarLit | ListLit
-Expr = Var | PropAccess | AliasRef | Literal | Call
+Expr = Var | PropAccess | AliasRef | Literal | Call | Arithmetic | Negative | If | CountBlock
 Value = Literal | Var | Call
-"""What a property match, an assignment or a predicate may hold; a `Call` there is `now()`."""
+"""What a property match or an assignment may hold; a `Call` there is `now()`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -186,6 +308,8 @@ class PropMatch:
 
     property: str
     value: Value
+    is_one_of: bool = False
+    """`name: in value`: the property is one of the values."""
     extent: Extent = field(default=(0, 0), compare=False, repr=False)
 
 
@@ -208,8 +332,8 @@ class Traversal:
     right: str
     edge_word: str
     undirected: bool = False
-    min_hops: int = 1
-    max_hops: int | None = 1
+    min_hops: int | Var = 1
+    max_hops: int | Var | None = 1
     edge_var: str | None = None
     extent: Extent = field(default=(0, 0), compare=False, repr=False)
     left_extent: Extent = field(default=(0, 0), compare=False, repr=False)
@@ -224,6 +348,25 @@ class Negation:
 
     clauses: "tuple[Clause, ...]"
     extent: Extent = field(default=(0, 0), compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Optional:
+    """`optional { … }`."""
+
+    clauses: "tuple[Clause, ...]"
+    extent: Extent = field(default=(0, 0), compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exists:
+    """`exists { … }`."""
+
+    clauses: "tuple[Clause, ...]"
+    extent: Extent = field(default=(0, 0), compare=False, repr=False)
+
+
+InnerBlock = Negation | Optional | Exists
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -244,7 +387,42 @@ class CallClause:
     extent: Extent = field(default=(0, 0), compare=False, repr=False)
 
 
-Clause = Binding | Traversal | Negation | Comparison | CallClause
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NullTest:
+    """`expr is null`."""
+
+    expr: Expr
+    negated: bool = False
+    """`expr is not null`."""
+    extent: Extent = field(default=(0, 0), compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnyOf:
+    """Conditions joined by `or`."""
+
+    parts: "tuple[Condition, ...]"
+    extent: Extent = field(default=(0, 0), compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AllOf:
+    """Conditions joined by `and`."""
+
+    parts: "tuple[Condition, ...]"
+    extent: Extent = field(default=(0, 0), compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NotCondition:
+    """`not ( condition )`."""
+
+    part: "Condition"
+    extent: Extent = field(default=(0, 0), compare=False, repr=False)
+
+
+Condition = Comparison | CallClause | NullTest | AnyOf | AllOf | NotCondition
+Clause = Binding | Traversal | InnerBlock | Condition
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -267,12 +445,15 @@ class Ordering:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadBody:
-    """`match … return … order … limit …`."""
+    """`match … return … having … order … limit … offset …`."""
 
     clauses: tuple[Clause, ...]
     projections: tuple[Projection, ...]
+    distinct: bool = False
+    having: tuple[Condition, ...] = ()
     order: tuple[Ordering, ...] = ()
-    limit: int | None = None
+    limit: int | Var | None = None
+    offset: int | Var | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -285,32 +466,24 @@ class Assignment:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Predicate:
-    """`name op value` of an update or delete."""
-
-    property: str
-    op: CompareOp
-    value: Value
-    extent: Extent = field(default=(0, 0), compare=False, repr=False)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class InsertStmt:
     """`insert Type { … }`."""
 
     type_name: str
     assignments: tuple[Assignment, ...]
+    if_absent: bool = False
+    """`insert Type if absent { … }`: a node with this key stays as it is."""
     extent: Extent = field(default=(0, 0), compare=False, repr=False)
     type_extent: Extent = field(default=(0, 0), compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpdateStmt:
-    """`update Type set { … } where …`."""
+    """`update Type set { … } where …`; a bare name in the condition is a property of the row."""
 
     type_name: str
     assignments: tuple[Assignment, ...]
-    predicate: Predicate
+    selection: Condition
     extent: Extent = field(default=(0, 0), compare=False, repr=False)
     type_extent: Extent = field(default=(0, 0), compare=False, repr=False)
 
@@ -320,7 +493,7 @@ class DeleteStmt:
     """`delete Type where …`."""
 
     type_name: str
-    predicate: Predicate
+    selection: Condition
     extent: Extent = field(default=(0, 0), compare=False, repr=False)
     type_extent: Extent = field(default=(0, 0), compare=False, repr=False)
 
@@ -370,3 +543,27 @@ class Query:
     def is_mutation(self) -> bool:
         """True for inserts, updates and deletes."""
         return isinstance(self.body, MutationBody)
+
+
+def bare_names(item: "Condition | Expr") -> Iterator[str]:
+    """The bare names in a condition or an expression."""
+    match item:
+        case AliasRef(name=name):
+            yield name
+        case Comparison(left=left, right=right):
+            yield from bare_names(left)
+            yield from bare_names(right)
+        case NullTest(expr=expr):
+            yield from bare_names(expr)
+        case NotCondition(part=part):
+            yield from bare_names(part)
+        case AnyOf(parts=parts) | AllOf(parts=parts):
+            for part in parts:
+                yield from bare_names(part)
+        case CallClause(call=call):
+            yield from bare_names(call)
+        case Call(args=args):
+            for arg in args:
+                yield from bare_names(arg)
+        case _:
+            return

@@ -23,8 +23,13 @@ from omnigraph.lang.lexemes import MAX_COUNT, read_count, read_float, read_integ
 from omnigraph.lang.source import Extent
 from omnigraph.lang.suggest import did_you_mean
 from omnigraph.lang.values import UnfitValue, parse_date, parse_datetime
+from omnigraph.limits import MAX_VALUE_DEPTH
 
 _FUNCTIONS = {function.value: function for function in ast.Function}
+_CONDITIONS = frozenset(
+    {"filter", "var_filter", "null_test", "membership", "not_cond", "any_of", "all_of"}
+)
+_OPERATORS = frozenset({"add", "mul", "neg"})
 _ANNOTATIONS = ("description", "instruction")
 
 
@@ -39,7 +44,7 @@ def parse_queries(findings: Findings) -> tuple[ast.Query, ...]:
 def _parse(findings: Findings) -> tuple[ast.Query, ...]:
     trees = parse_trees(QUERY_LANGUAGE, findings)
     builder = _Builder(findings)
-    queries = tuple(builder.query(tree) for tree in trees)
+    queries = tuple(builder.query(tree) for tree in trees if builder.is_shallow(tree))
     seen: dict[str, ast.Query] = {}
     for query in queries:
         if query.name in seen:
@@ -60,6 +65,28 @@ class _Builder:
 
     def report(self, reason: str, detail: str, extent: Extent) -> None:
         self.findings.add("Q000", reason, detail, extent)
+
+    def is_shallow(self, tree: Node) -> bool:
+        """False, with a finding, when too many operators stand inside each other.
+
+        Brackets are counted before; a long chain of operators needs none.
+        """
+        if sum(map(self.findings.source.text.count, "+-*/%")) <= MAX_VALUE_DEPTH:
+            return True
+        waiting = [(tree, 0)]
+        while waiting:
+            node, depth = waiting.pop()
+            depth += node.data in _OPERATORS
+            if depth > MAX_VALUE_DEPTH:
+                self.report(
+                    "syntax",
+                    f"more than {MAX_VALUE_DEPTH} operators stand inside each other; compute the "
+                    "value in several columns",
+                    extent_of(node),
+                )
+                return False
+            waiting += [(child, depth) for child in child_trees(node)]
+        return True
 
     def query(self, tree: Node) -> ast.Query:
         name = child_tokens(tree)[0]
@@ -124,20 +151,32 @@ class _Builder:
     def read(self, tree: Node) -> ast.ReadBody:
         clauses: list[ast.Clause] = []
         projections: list[ast.Projection] = []
+        having: tuple[ast.Condition, ...] = ()
         order: tuple[ast.Ordering, ...] = ()
-        limit: int | None = None
+        limit: int | ast.Var | None = None
+        offset: int | ast.Var | None = None
         for child in child_trees(tree):
             match child.data:
                 case "projection":
                     projections.append(self.projection(child))
                 case "order":
                     order = tuple(self.ordering(item) for item in child_trees(child))
+                case "having":
+                    having = self.conditions(child)
                 case "limit":
-                    limit = self.integer(child_tokens(child)[0])
+                    limit = self.count(child_tokens(child)[0])
+                case "offset":
+                    offset = self.count(child_tokens(child)[0])
                 case _:
                     clauses.append(self.clause(child))
         return ast.ReadBody(
-            clauses=tuple(clauses), projections=tuple(projections), order=order, limit=limit
+            clauses=tuple(clauses),
+            projections=tuple(projections),
+            distinct=bool(child_tokens(tree)),
+            having=having,
+            order=order,
+            limit=limit,
+            offset=offset,
         )
 
     def clause(self, tree: Node) -> ast.Clause:
@@ -147,13 +186,54 @@ class _Builder:
             case "traversal":
                 return self.traversal(tree)
             case "negation":
-                return self.negation(tree)
+                return ast.Negation(clauses=self.clauses(tree), extent=extent_of(tree))
+            case "optional":
+                return ast.Optional(clauses=self.clauses(tree), extent=extent_of(tree))
+            case "exists":
+                return ast.Exists(clauses=self.clauses(tree), extent=extent_of(tree))
+            case _:
+                return self.condition(tree)
+
+    def condition(self, tree: Node) -> ast.Condition:
+        extent = extent_of(tree)
+        match tree.data:
             case "filter":
                 return self.filter(tree)
             case "var_filter":
                 return self.var_filter(tree)
+            case "any_of" | "first_any":
+                return ast.AnyOf(parts=self.conditions(tree), extent=extent)
+            case "all_of" | "first_all":
+                return ast.AllOf(parts=self.conditions(tree), extent=extent)
+            case "not_cond":
+                return ast.NotCondition(part=self.conditions(tree)[0], extent=extent)
+            case "null_test":
+                negated = child_tokens(tree)[-1].type == "NOT"
+                tested = self.side(tree.children[0])
+                return ast.NullTest(expr=tested, negated=negated, extent=extent)
+            case "membership" | "walk_in":
+                is_negated = any(token.type == "NOT_IN" for token in child_tokens(tree))
+                return ast.Comparison(
+                    left=self.side(tree.children[0]),
+                    op=ast.CompareOp.NOT_IN if is_negated else ast.CompareOp.IN,
+                    right=self.side(tree.children[-1]),
+                    extent=extent,
+                )
+            case "group":
+                return self.condition(child_trees(tree)[0])
+            case "call_clause":
+                return self.condition(child_trees(tree)[0])
             case _:
                 return self.call_clause(tree)
+
+    def conditions(self, tree: Node) -> tuple[ast.Condition, ...]:
+        return tuple(self.condition(child) for child in child_trees(tree))
+
+    def side(self, item: Node | Token) -> ast.Expr:
+        """An operand that may be a bare variable."""
+        if isinstance(item, Token):
+            return ast.Var(name=_var_name(item), extent=extent_of(item))
+        return self.expr(item)
 
     def binding(self, tree: Node) -> ast.Binding:
         var, type_name = child_tokens(tree)
@@ -168,16 +248,25 @@ class _Builder:
 
     def match(self, tree: Node) -> ast.PropMatch:
         name, value = tree.children
-        return ast.PropMatch(property=str(name), value=self.value(value), extent=extent_of(name))
+        node = _as_tree(value)
+        if node.data == "one_of":
+            values = self.side(node.children[-1])
+            if not isinstance(values, ast.Var | ast.ListLit):
+                raise TypeError("the grammar gives a list or a variable after `in`")
+            return ast.PropMatch(
+                property=str(name), value=values, is_one_of=True, extent=extent_of(name)
+            )
+        return ast.PropMatch(property=str(name), value=self.value(node), extent=extent_of(name))
 
     def traversal(self, tree: Node) -> ast.Traversal:
         variables = [token for token in child_tokens(tree) if token.type == "VAR"]
         words = [token for token in child_tokens(tree) if token.type != "VAR"]
-        min_hops, max_hops, undirected = 1, 1, False
-        open_bound = False
+        min_hops: int | ast.Var = 1
+        max_hops: int | ast.Var = 1
+        undirected = open_bound = False
         for child in child_trees(tree):
             if child.data == "bounds":
-                bounds = [self.integer(token) for token in child_tokens(child)]
+                bounds = [self.count(token) for token in child_tokens(child)]
                 min_hops, max_hops = bounds[0], bounds[-1]
                 open_bound = len(bounds) == 1
             else:
@@ -200,13 +289,18 @@ class _Builder:
             edge_var_extent=extent_of(left if edge_var is None else edge_var),
         )
 
-    def negation(self, tree: Node) -> ast.Negation:
-        return ast.Negation(
-            clauses=tuple(self.clause(child) for child in child_trees(tree)), extent=extent_of(tree)
-        )
+    def clauses(self, tree: Node) -> tuple[ast.Clause, ...]:
+        return tuple(self.clause(child) for child in child_trees(tree))
 
     def filter(self, tree: Node) -> ast.Comparison:
         left, op, right = child_trees(tree)
+        if right.data == "null":
+            self.report(
+                "syntax",
+                "a comparison with null selects nothing; test with `is null` or `is not null`",
+                extent_of(right),
+            )
+            right = left
         return ast.Comparison(
             left=self.expr(left),
             op=ast.CompareOp(str(child_tokens(op)[0])),
@@ -223,16 +317,17 @@ class _Builder:
             extent=extent_of(tree),
         )
 
-    def call_clause(self, tree: Node) -> ast.Clause:
+    def call_clause(self, tree: Node) -> ast.Condition:
         extent = extent_of(tree)
         before = len(self.findings)
-        expr = self.expr(child_trees(tree)[0])
+        expr = self.expr(tree)
         if isinstance(expr, ast.Call) and expr.function is not ast.Function.NOW:
             return ast.CallClause(call=expr, extent=extent)
         if len(self.findings) == before:
             self.report(
                 "syntax",
-                "a value cannot stand alone in `match`; compare it (`… = …`) or drop it",
+                "a value cannot stand alone where a condition is expected; compare it (`… = …`) or "
+                "drop it",
                 extent,
             )
         return ast.Comparison(left=expr, op=ast.CompareOp.EQ, right=expr, extent=extent)
@@ -274,8 +369,36 @@ class _Builder:
                 return ast.AliasRef(name=str(child_tokens(node)[0]), extent=extent)
             case "call":
                 return self.call(node)
+            case "add" | "mul":
+                left, op, right = node.children
+                return ast.Arithmetic(
+                    left=self.expr(left),
+                    op=ast.ArithmeticOp(str(op)),
+                    right=self.expr(right),
+                    extent=extent,
+                )
+            case "neg":
+                return self.negative(child_trees(node)[0], extent)
+            case "group":
+                return self.expr(child_trees(node)[0])
+            case "count_block":
+                return ast.CountBlock(clauses=self.clauses(node), extent=extent)
+            case data if data in _CONDITIONS:
+                self.report(
+                    "syntax",
+                    "a condition cannot stand where a value is expected; choose between two values "
+                    "with `if(condition, a, b)`",
+                    extent,
+                )
+                return ast.BoolLit(value=True, extent=extent)
             case _:
                 return self.literal(node)
+
+    def negative(self, value: Node, extent: Extent) -> ast.Expr:
+        """A minus and what follows; right before a number it belongs to the number."""
+        if value.data == "positive":
+            return self.number(value, extent)
+        return ast.Negative(value=self.expr(value), extent=extent)
 
     def literal(self, node: Node) -> ast.Literal:
         extent = extent_of(node)
@@ -288,16 +411,17 @@ class _Builder:
             case "true" | "false":
                 return ast.BoolLit(value=node.data == "true", extent=extent)
             case _:
-                return self.number(node)
+                return self.number(node, extent if node.data == "negative" else None)
 
-    def number(self, node: Node) -> ast.IntLit | ast.FloatLit:
-        token = child_tokens(node)[0]
-        negative = node.data == "negative"
+    def number(self, node: Node, negative: Extent | None = None) -> ast.IntLit | ast.FloatLit:
+        """A number; with the extent of the minus before it and of itself, a negative one."""
+        token = child_tokens(node)[-1]
+        is_negative, extent = negative is not None, negative or extent_of(node)
         if token.type == "INT":
-            whole = read_integer(token, QUERY_LANGUAGE, self.findings, negative=negative)
-            return ast.IntLit(value=whole, extent=extent_of(node))
-        value = read_float(token, QUERY_LANGUAGE, self.findings, negative=negative)
-        return ast.FloatLit(value=value, extent=extent_of(node))
+            whole = read_integer(token, QUERY_LANGUAGE, self.findings, negative=is_negative)
+            return ast.IntLit(value=whole, extent=extent)
+        value = read_float(token, QUERY_LANGUAGE, self.findings, negative=is_negative)
+        return ast.FloatLit(value=value, extent=extent)
 
     def list_literal(self, node: Node) -> ast.ListLit:
         items: list[ast.Literal] = []
@@ -309,15 +433,27 @@ class _Builder:
                     f"`{item.function}` cannot stand in a list; a list holds literals only",
                     item.extent,
                 )
-            elif not isinstance(item, ast.Var | ast.PropAccess | ast.AliasRef):
+            elif isinstance(item, ast.Literal):
                 items.append(item)
         return ast.ListLit(items=tuple(items), extent=extent_of(node))
 
     def call(self, node: Node) -> ast.Expr:
         name = child_tokens(node)[0]
         extent = extent_of(node)
-        args = tuple(self.expr(child) for child in child_trees(node))
+        given = child_trees(node)
+        distinct = [child for child in given if child.data == "distinct"]
         function = _FUNCTIONS.get(str(name))
+        if function is ast.Function.IF and len(given) == 3 and not distinct:
+            return ast.If(
+                condition=self.condition(given[0]),
+                then=self.expr(given[1]),
+                otherwise=self.expr(given[2]),
+                extent=extent,
+            )
+        args = tuple(
+            self.expr(child_trees(child)[0] if child.data == "distinct" else child)
+            for child in given
+        )
         if function is None:
             self.report(
                 "unknown_function",
@@ -327,8 +463,8 @@ class _Builder:
             )
             return ast.BoolLit(value=True, extent=extent)
         low, high = ast.ARGUMENT_COUNTS[function]
-        if not low <= len(args) <= high:
-            wanted = str(low) if low == high else f"{low} or {high}"
+        if len(args) < low or (high is not None and len(args) > high):
+            wanted = f"at least {low}" if high is None else _numbers(low, high)
             self.report(
                 "argument_count",
                 f"`{function}` takes {wanted} argument{'' if wanted == '1' else 's'}, "
@@ -336,9 +472,15 @@ class _Builder:
                 extent,
             )
             return ast.BoolLit(value=True, extent=extent)
+        if distinct and function not in ast.DISTINCT_AGGREGATES:
+            self.report(
+                "syntax",
+                f"`{function}` takes no `distinct`; `count` and `collect` do",
+                extent_of(distinct[0]),
+            )
         if function is ast.Function.DATE or function is ast.Function.DATETIME:
             return self.date(function, args[0], extent)
-        return ast.Call(function=function, args=args, extent=extent)
+        return ast.Call(function=function, args=args, distinct=bool(distinct), extent=extent)
 
     def date(self, function: ast.Function, arg: ast.Expr, extent: Extent) -> ast.Literal:
         if not isinstance(arg, ast.StringLit):
@@ -358,7 +500,15 @@ class _Builder:
         match expr:
             case ast.Call(function=ast.Function.NOW) | ast.Var():
                 return expr
-            case ast.Call() | ast.PropAccess() | ast.AliasRef():
+            case (
+                ast.Call()
+                | ast.PropAccess()
+                | ast.AliasRef()
+                | ast.Arithmetic()
+                | ast.Negative()
+                | ast.If()
+                | ast.CountBlock()
+            ):
                 self.report(
                     "syntax", "expected a literal, a parameter or `now()` here", expr.extent
                 )
@@ -375,20 +525,21 @@ class _Builder:
             return ast.InsertStmt(
                 type_name=str(type_name),
                 assignments=assignments,
+                if_absent=any(token.type == "ABSENT" for token in child_tokens(tree)),
                 extent=extent,
                 type_extent=type_extent,
             )
-        predicate = self.predicate(parts[-1])
+        selection = self.condition(parts[-1])
         if tree.data == "update":
             return ast.UpdateStmt(
                 type_name=str(type_name),
                 assignments=assignments,
-                predicate=predicate,
+                selection=selection,
                 extent=extent,
                 type_extent=type_extent,
             )
         return ast.DeleteStmt(
-            type_name=str(type_name), predicate=predicate, extent=extent, type_extent=type_extent
+            type_name=str(type_name), selection=selection, extent=extent, type_extent=type_extent
         )
 
     def assignment(self, tree: Node) -> ast.Assignment:
@@ -400,18 +551,15 @@ class _Builder:
             return ast.Assignment(property=str(name), value=null, extent=extent)
         return ast.Assignment(property=str(name), value=self.value(node), extent=extent)
 
-    def predicate(self, tree: Node) -> ast.Predicate:
-        name, op = child_tokens(tree)
-        return ast.Predicate(
-            property=str(name),
-            op=ast.CompareOp(str(op)),
-            value=self.value(child_trees(tree)[0]),
-            extent=extent_of(name),
-        )
-
-    def integer(self, token: Token) -> int:
-        """A count: a limit, a hop bound, a dimension."""
+    def count(self, token: Token) -> int | ast.Var:
+        """A limit, an offset or a hop bound: a number or a parameter."""
+        if token.type == "VAR":
+            return ast.Var(name=_var_name(token), extent=extent_of(token))
         return read_integer(token, QUERY_LANGUAGE, self.findings, largest=MAX_COUNT)
+
+
+def _numbers(low: int, high: int) -> str:
+    return str(low) if low == high else f"{low} or {high}"
 
 
 def _as_tree(item: Node | Token) -> Node:

@@ -107,6 +107,11 @@ class SchemaPlan:
 
     steps: tuple[MigrationStep, ...]
     diagnostics: tuple[MigrationDiagnostic, ...]
+    source: str | None = None
+    """The desired schema, of a plan that was made for a graph."""
+    schema_from: str | None = None
+    """The hash of the schema that the graph had; the plan fits no other."""
+    allow_data_loss: bool = False
 
     @property
     def supported(self) -> bool:

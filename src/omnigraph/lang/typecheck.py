@@ -1,4 +1,4 @@
-"""The type checker of `.gq` queries (T1 to T34)."""
+"""The type checker of `.gq` queries (T1 to T38)."""
 
 from contextlib import suppress
 
@@ -6,13 +6,15 @@ from omnigraph.lang import ir
 from omnigraph.lang import query_ast as ast
 from omnigraph.lang.catalog import Catalog
 from omnigraph.lang.checked import CheckedMutation, CheckedQuery, CheckedRead, Scope
+from omnigraph.lang.computed import check_computed
 from omnigraph.lang.diagnostics import Findings, FindingsFull
-from omnigraph.lang.expressions import ExprChecker
+from omnigraph.lang.expressions import ExprChecker, check_count
 from omnigraph.lang.foreign_syntax import suggest_type
 from omnigraph.lang.match_check import check_block
 from omnigraph.lang.mutation_check import check_mutation
-from omnigraph.lang.return_check import check_order, check_returns
+from omnigraph.lang.return_check import check_having, check_order, check_returns
 from omnigraph.lang.types import BASE_SCALARS, MAX_VECTOR_DIM, STRING, PropType, Scalar
+from omnigraph.lang.walk_calls import measured_pairs
 
 _RESERVED_PARAMS = frozenset({ast.NOW_PARAM, ast.ANONYMOUS})
 
@@ -37,13 +39,18 @@ def _check(catalog: Catalog, query: ast.Query, findings: Findings) -> CheckedQue
             extent = param.extent if reserved else param.type.extent
             findings.add("T26", "parameter_type", f"`${param.name}`: {problem}", extent)
             scope.mark_broken(param.name)
-    checker = ExprChecker(catalog=catalog, findings=findings, scope=scope)
+    checker = ExprChecker(
+        catalog=catalog, findings=findings, scope=scope, check_computed=check_computed
+    )
     typed_params = tuple(ir.Param(name, kind) for name, kind in scope.params.items())
     match query.body:
         case ast.ReadBody() as body:
+            checker.measured = measured_pairs(body)
             block = check_block(checker, body.clauses, query.extent)
-            returned = check_returns(checker, body.projections)
-            ordered = check_order(checker, body.order, returned, body.limit)
+            returned = check_returns(checker, body.projections, distinct=body.distinct)
+            having = check_having(checker, body.having, returned)
+            has_limit = body.limit is not None
+            ordered = check_order(checker, body.order, returned, has_limit=has_limit)
             return CheckedRead(
                 name=query.name,
                 params=typed_params,
@@ -51,10 +58,14 @@ def _check(catalog: Catalog, query: ast.Query, findings: Findings) -> CheckedQue
                 returns=returned.returns,
                 columns=returned.columns,
                 order=ordered.order,
-                limit=body.limit,
+                limit=check_count(checker, "`limit`", body.limit),
+                distinct=body.distinct,
+                having=having,
+                offset=check_count(checker, "`offset`", body.offset),
                 used_params=frozenset(checker.scope.used_params),
                 searches=tuple(checker.searches),
                 worst_first=ordered.worst_first,
+                null_negations=tuple(checker.null_negations),
             )
         case ast.MutationBody() as body:
             return CheckedMutation(

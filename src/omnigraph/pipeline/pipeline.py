@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Self, TypeAlias
 
 from omnigraph.errors import InvalidArgument
+from omnigraph.graph.access import Action
 from omnigraph.graph.commit.txn import checked_key
+from omnigraph.graph.gate import UNGUARDED
+from omnigraph.graph.history.allowed_states import open_state
 from omnigraph.graph.history.snapshot import open_snapshot
 from omnigraph.graph.jobs.report import LoadMode
-from omnigraph.graph.load.load_branch import readable_branch
+from omnigraph.graph.load.load_branch import readable_branch, require_load
 from omnigraph.graph.load.reject_files import RejectFiles
-from omnigraph.graph.load.request import LoadRequest, checked_operation, parse_load_request
+from omnigraph.graph.load.request import (
+    LoadRequest,
+    checked_operation,
+    checked_partial,
+    parse_load_request,
+)
 from omnigraph.graph.query.predicate_text import compile_predicate
 from omnigraph.graph.type_names import find_type
 from omnigraph.ids import MAIN_BRANCH, BranchName
@@ -40,6 +49,8 @@ if TYPE_CHECKING:
 
     from omnigraph.embedding import Embedder
     from omnigraph.graph.blobs.addresses import ExternalBlobs
+    from omnigraph.graph.gate import Gate
+    from omnigraph.graph.history.targets import ReadTarget
     from omnigraph.graph.jobs.report import JobReport
     from omnigraph.graph.jobs.stage_progress import Progress
     from omnigraph.graph.lifecycle.coordinator import GraphCoordinator
@@ -67,8 +78,10 @@ class Pipeline:
         command: str = "pipeline",
         shared_filesystem: bool = False,
         embedder: Embedder | None = None,
+        gate: Gate = UNGUARDED,
     ) -> None:
         self._graph = graph
+        self._gate = gate
         self._settings = settings
         self._actor_id = actor_id
         self._external = external
@@ -112,7 +125,7 @@ class Pipeline:
         self,
         source: str | Path | DataFrame,
         *,
-        mode: Literal["append", "merge", "overwrite"],
+        mode: Literal["append", "merge", "update", "overwrite"],
         branch: str = MAIN_BRANCH,
         from_: str | None = None,
         format: str | None = None,
@@ -125,6 +138,8 @@ class Pipeline:
         rejects: str | None = None,
         max_rejects: int | None = None,
         max_reject_ratio: float | None = None,
+        cascade: bool = False,
+        partial: bool = False,
         embed: bool = False,
         dry_run: bool = False,
         if_commit: str | None = None,
@@ -140,8 +155,9 @@ class Pipeline:
         Args:
             source: a file, a folder or a pattern of files, local or `s3://`; the name of a table;
                 or a Spark frame.
-            mode: `append` (rows must be new), `merge` (replace rows of the same id) or `overwrite`
-                (replace all rows of each type of the input).
+            mode: `append` (rows must be new), `merge` (replace rows of the same id), `update`
+                (change what is given of rows that exist) or `overwrite` (replace all rows of each
+                type of the input).
             branch: where to write.
             from_: fork the branch from this one if it does not exist.
             format: `ndjson` (the graph format, whose lines name their types), `json`, `csv`,
@@ -158,6 +174,8 @@ class Pipeline:
                 load, also where it fails.
             max_rejects: more bad rows than this fail the load; the setting by default.
             max_reject_ratio: so does a larger part of what was read; the setting by default.
+            cascade: `quarantine` sets nodes aside too that are left without a required edge.
+            partial: a `merge` keeps the values that a row does not give, as `update` always does.
             embed: fill nullable `@embed` vectors too, not only the required ones.
             dry_run: check everything and report; nothing stays.
             if_commit: write only while this commit is the head of the branch.
@@ -186,6 +204,8 @@ class Pipeline:
             rejects=rejects,
             max_rejects=max_rejects,
             max_reject_ratio=max_reject_ratio,
+            cascade=cascade,
+            partial=partial,
             embed=embed,
             dry_run=dry_run,
             if_commit=if_commit,
@@ -212,7 +232,10 @@ class Pipeline:
         started: Callable[[str], None] | None = None,
     ) -> JobReport:
         """Load as `load` does, for a caller who has the request already."""
+        base = require_load(self._graph, self._gate, request.branch, request.from_)
+        request = replace(request, from_=base)
         self._graph.require_writable()
+        rows = replace(rows, keeps_values=request.keeps_values)
         source = plan_source(rows, self._settings)
         # What can be told at once is: Spark takes seconds to start.
         RejectFiles(request.rejects, self._graph.storage.location)
@@ -271,9 +294,11 @@ class Pipeline:
             ReadSetChanged: another run of the pipeline was committed meanwhile.
             LoadRejected, KeyConflict, SourceError: as for `load`.
         """
-        self._graph.require_writable()
+        self._gate.require_actor()
         path = Path(file)
         spec = with_paths_from(read_pipeline(path, process_environment()), path.absolute().parent)
+        self._gate.require(Action.CHANGE, spec.branch)
+        self._graph.require_writable()
         options = RunOptions(
             only=only,
             full_refresh=full_refresh,
@@ -299,9 +324,10 @@ class Pipeline:
         *,
         type: str | None = None,
         edge: str | None = None,
-        mode: Literal["append", "merge", "overwrite"] = "merge",
+        mode: Literal["append", "merge", "update", "overwrite"] = "merge",
         branch: str = MAIN_BRANCH,
         columns: Mapping[str, str | Mapping[str, str]] | None = None,
+        partial: bool = False,
         job_key: str | None = None,
     ) -> JobReport:
         """Write the rows of a frame to one type, as one commit.
@@ -313,18 +339,30 @@ class Pipeline:
             mode: as for `load`.
             branch: where to write.
             columns: as for `load`.
+            partial: as for `load`.
             job_key: a write whose key a commit of the branch has is done already and does nothing;
                 for a stream, the query's id and the number of the batch.
 
         Raises:
             LoadRejected, KeyConflict, SourceError: as for `load`.
         """
+        self._gate.require(Action.CHANGE, branch)
         self._graph.require_writable()
-        rows = SourceRequest(source=df, type=type, edge=edge, columns=columns)
-        source = plan_source(rows, self._settings)
+        load_mode = LoadMode.parse(mode)
         request = LoadRequest(
-            mode=LoadMode.parse(mode), branch=BranchName(branch), actor_id=self._actor_id
+            mode=load_mode,
+            branch=BranchName(branch),
+            partial=checked_partial(load_mode, is_partial=partial),
+            actor_id=self._actor_id,
         )
+        rows = SourceRequest(
+            source=df,
+            type=type,
+            edge=edge,
+            columns=columns,
+            keeps_values=request.keeps_values,
+        )
+        source = plan_source(rows, self._settings)
         key = checked_key(job_key)
         return write_frame(
             self._graph,
@@ -343,7 +381,7 @@ class Pipeline:
         columns: Sequence[str] | None = None,
         filter: str | None = None,
         branch: str | None = None,
-        snapshot: str | None = None,
+        snapshot: ReadTarget | None = None,
     ) -> DataFrame:
         """The rows of a type as a Spark frame, from one snapshot.
 
@@ -351,9 +389,11 @@ class Pipeline:
             type: a node type.
             edge: an edge type, instead; its ends are the columns `src` and `dst`.
             columns: which columns; all but blobs without it.
-            filter: one predicate of the query language, as `age > 30`.
+            filter: a condition of the query language on properties and values, as `age > 30` or
+                `age is null or name in ["Ada", "Alan"]`.
             branch: whose head to read; `main` by default.
-            snapshot: a commit id or `resolved_snapshot` to read instead.
+            snapshot: a commit id, a tag, a `resolved_snapshot`, a number or a time of `main` to
+                read instead.
 
         Raises:
             InvalidArgument: unknown type or column, or not exactly one type.
@@ -361,12 +401,7 @@ class Pipeline:
         """
         if (type is None) is (edge is None):
             raise InvalidArgument("give a type or an edge, one of them", argument="type")
-        if branch is not None and snapshot is not None:
-            raise InvalidArgument(
-                "give a branch or a snapshot, not both: a snapshot names its branch",
-                argument="snapshot",
-            )
-        state = open_snapshot(self._graph, snapshot, branch or MAIN_BRANCH)
+        state = open_state(self._graph, self._gate, Action.READ, branch=branch, snapshot=snapshot)
         item = find_type(state.catalog, f"node:{type}" if edge is None else f"edge:{edge}")
         _require_columns(item, columns)
         self._session.require_access(
@@ -390,7 +425,7 @@ class Pipeline:
         format: Literal["ndjson", "parquet", "csv"] = "ndjson",
         types: Sequence[str] | None = None,
         branch: str | None = None,
-        snapshot: str | None = None,
+        snapshot: ReadTarget | None = None,
         progress: Progress | None = None,
     ) -> JobReport:
         """Write one snapshot as files; the same commit gives the same bytes.
@@ -403,7 +438,8 @@ class Pipeline:
             format: `ndjson` (what a load reads), `parquet` or `csv` (the columns of each type).
             types: which types, as `Person`, `node:Link` or `edge:Link`; all by default.
             branch: whose head to write; `main` by default.
-            snapshot: a commit id or `resolved_snapshot` to write instead.
+            snapshot: a commit id, a tag, a `resolved_snapshot`, a number or a time of `main` to
+                write instead.
             progress: told a `StageProgress` (`omnigraph.graph.jobs.stage_progress`) whenever more
                 is known: the stage, its tasks, its rows and bytes.
 
@@ -422,6 +458,7 @@ class Pipeline:
             types=types,
             branch=branch,
             snapshot=snapshot,
+            gate=self._gate,
         )
         return SparkExport(self._job("export", progress=progress), plan).report()
 
@@ -455,6 +492,7 @@ class Pipeline:
                 provider gave no answer.
             ReadSetChanged: others changed the rows again and again.
         """
+        self._gate.require(Action.CHANGE, branch)
         self._graph.require_writable()
         options = EmbedOptions(
             type=type,

@@ -97,6 +97,13 @@ class StorageSettings:
     maintenance_concurrency: int = _setting(
         "OMNIGRAPH_MAINTENANCE_CONCURRENCY", parse_count, default=8
     )
+    auto_maintenance: bool = _setting("OMNIGRAPH_AUTO_MAINTENANCE", parse_flag, default=True)
+    maintenance_keep_versions: int = _setting(
+        "OMNIGRAPH_MAINTENANCE_KEEP_VERSIONS", parse_whole, default=100
+    )
+    maintenance_retention_days: int = _setting(
+        "OMNIGRAPH_MAINTENANCE_RETENTION_DAYS", parse_whole, default=7
+    )
     aws_access_key_id: str | None = _optional("AWS_ACCESS_KEY_ID", parse_text)
     aws_secret_access_key: Secret | None = _optional("AWS_SECRET_ACCESS_KEY", Secret)
     aws_region: str | None = _optional("AWS_REGION", parse_text)

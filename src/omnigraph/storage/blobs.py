@@ -112,6 +112,17 @@ def _descriptors(calls: StoreCalls, handle: TableHandle, ids: Ids, name: str) ->
     )
 
 
+def blob_lengths(calls: StoreCalls, handle: TableHandle, name: str) -> pa.Table:
+    """`_rowid` and `length` of every row, without bytes; the length of a null blob is null."""
+    column = column_of(handle.layout, name)
+    with calls.making("describe_blobs", handle.layout.table_key):
+        rows = handle.dataset.to_table(columns=["_rowid", column])
+    described = rows[column].combine_chunks()
+    if isinstance(described, pa.ExtensionArray):
+        described = described.storage
+    return pa.table({"_rowid": rows["_rowid"], "length": pc.struct_field(described, "size")})
+
+
 def blob_bytes(calls: StoreCalls, handle: TableHandle, name: str, fragments: Sequence[int]) -> int:
     """The length of all blobs of a property in some fragments; those outside count as nothing."""
     column = column_of(handle.layout, name)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from omnigraph.lang.catalog import NodeType
 from omnigraph.lang.types import PropType, Scalar
 from omnigraph.storage.indexes import IndexKind, IndexSpec
+from omnigraph.storage.layout import EDGE_COLUMNS, NODE_COLUMNS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -79,7 +80,7 @@ class Capabilities:
 
 def wanted_indexes(item: NodeType | EdgeType) -> list[IndexSpec]:
     """The indexes that a type should have: endpoints and ids, wishes, keys and unique members."""
-    system = ["id"] if isinstance(item, NodeType) else ["id", "src", "dst"]
+    system = NODE_COLUMNS if isinstance(item, NodeType) else EDGE_COLUMNS
     specs = [IndexSpec(property_name=name, kind=IndexKind.BTREE) for name in system]
     wished = {name for names in item.indexes for name in names}
     if isinstance(item, NodeType):

@@ -21,7 +21,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.storage.layout import logical_schema, to_logical
-from omnigraph.storage.reading import ROW_ID, present_columns
+from omnigraph.storage.moved_lines import is_view
+from omnigraph.storage.reading import FILTERED_ROWS, ROW_ID, present_columns, rows_with_ids
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -37,8 +38,6 @@ RowIds: TypeAlias = npt.NDArray[np.uint64]
 _CREATED: Final = "_row_created_at_version"
 _WRITTEN: Final = "_row_last_updated_at_version"
 
-_FILTERED_ROWS: Final = 256
-"""So few rows are looked for by a filter."""
 _TAKEN_ROWS: Final = 4_096
 """Up to so many rows are fetched one by one; more are picked out of whole fragments."""
 
@@ -138,12 +137,12 @@ class _Comparison:
         """Row ids of the older version that the newer one has not."""
         if not self._marked:
             return np.zeros(0, np.uint64)
-        if self._new.pin.branch == self._old.pin.branch:
+        if self._new.pin.branch == self._old.pin.branch and not is_view(self._new.dataset):
             delta = self._new.dataset.delta(
                 begin_version=self._old.pin.version, end_version=self._new.pin.version
             )
             return _numbers(delta.get_deleted_row_ids().read_all()[ROW_ID])
-        # Lance compares versions of one line only.
+        # Lance compares versions of one line only, and a view has none but its own.
         there, here = _row_ids(self._old, self._marked), _row_ids(self._new, self._marked_now)
         return _difference(there, here)
 
@@ -182,14 +181,11 @@ def _picked(
         rows = _rows(handle, fragments, names)
         return rows.filter(pa.array(np.isin(_numbers(rows[ROW_ID]), row_ids)))
     columns = [*present_columns(handle, names), ROW_ID]
-    if len(row_ids) > _FILTERED_ROWS:
+    if len(row_ids) > FILTERED_ROWS:
         return handle.dataset._take_rows(pa.array(row_ids), columns=columns)  # noqa: SLF001
-    if not len(row_ids):
+    if not len(row_ids) or not fragments:
         return _nothing(handle, columns)
-    # The text is made here of integers, as that of `_written`. To take a row by its id Lance first
-    # lists the ids of every file with deleted rows, which takes ten times as long as this.
-    wanted = ", ".join(map(str, row_ids.tolist()))
-    return _scanned(handle, fragments, columns, f"{ROW_ID} in ({wanted})")
+    return rows_with_ids(handle, pa.array(row_ids, pa.uint64()), columns, fragments)
 
 
 def _scanned(

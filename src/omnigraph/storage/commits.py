@@ -16,6 +16,7 @@ from omnigraph.storage import lance_writes
 from omnigraph.storage.files import fork_files, line_folder, version_files
 from omnigraph.storage.handles import CREATION, ForkState, Pin, lance_branch
 from omnigraph.storage.layout import physical_schema
+from omnigraph.storage.moved_lines import require_line
 from omnigraph.storage.power_loss import remove_torn_refs
 from omnigraph.storage.signals import (
     AlreadyExists,
@@ -119,6 +120,7 @@ def commit_staged(writing: Writing, lines: Lines, handle: TableHandle, link: Lin
 
 
 def _commit(writing: Writing, handle: TableHandle, transaction: Transaction) -> LanceDataset:
+    require_line(writing.location, handle)
     with writing.calls.making("commit", handle.layout.table_key):
         return lance_writes.commit(handle.dataset, transaction)
 
@@ -175,6 +177,7 @@ def fork(
     Raises:
         AlreadyExists: the line is there and holds commits.
     """
+    require_line(writing.location, handle)
     layout, name = handle.layout, _line_name(branch_id)
     try:
         _create_line(writing, handle, name)
@@ -245,7 +248,17 @@ def delete_fork(
     Raises:
         LineHasChildren: another line grew from it.
     """
-    name = _line_name(branch_id)
+    delete_line(writing, lines, layout, _line_name(branch_id), delete_prefix)
+
+
+def delete_line(
+    writing: Writing,
+    lines: Lines,
+    layout: TableLayout,
+    name: str,
+    delete_prefix: Callable[[str], object],
+) -> None:
+    """Remove a line by its name, as `delete_fork` does."""
     try:
         try:
             _delete_line(writing, lines, layout, name)

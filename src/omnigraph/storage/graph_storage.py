@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING
 from omnigraph.failpoints import arm_from, parse_points
 from omnigraph.storage.calls import StoreCalls
 from omnigraph.storage.durability import durability_of
+from omnigraph.storage.files import line_folder, version_name
 from omnigraph.storage.manifest import ManifestStorage
 from omnigraph.storage.objects import StorageAdapter
+from omnigraph.storage.old_versions import OldVersions
 from omnigraph.storage.table_store import TableStore
 
 if TYPE_CHECKING:
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     from omnigraph.settings import StorageSettings
     from omnigraph.storage.calls import CallObserver
     from omnigraph.storage.durability import Durable
+    from omnigraph.storage.handles import Pin
     from omnigraph.storage.location import GraphLocation
     from omnigraph.storage.table_store import TableStorage
 
@@ -30,6 +33,12 @@ class GraphStorage:
     manifest: ManifestStorage
     tables: TableStorage
     durable: Durable
+    old_versions: OldVersions
+
+    def has_version(self, pin: Pin) -> bool:
+        """Whether a version of a table is still there, asked of the store whatever is cached."""
+        folder = line_folder(pin.location, pin.branch)
+        return self.objects.head(f"{folder}/_versions/{version_name(pin.version)}") is not None
 
     def sync_root(self) -> None:
         """Make the folder of the graph, and those above it, durable."""
@@ -49,12 +58,20 @@ def open_storage(
     calls = StoreCalls(observer, root=str(location))
     durable = durability_of(location, settings.durability, calls)
     objects = StorageAdapter(location, calls, durable)
+    tables = TableStore(
+        location,
+        calls,
+        durable,
+        ids,
+        get=objects.get,
+        delete=objects.delete,
+        delete_prefix=objects.delete_prefix,
+    )
     return GraphStorage(
         location=location,
         objects=objects,
         durable=durable,
         manifest=ManifestStorage(location, calls, durable, objects),
-        tables=TableStore(
-            location, calls, durable, ids, get=objects.get, delete_prefix=objects.delete_prefix
-        ),
+        tables=tables,
+        old_versions=OldVersions(location, calls, objects, tables),
     )

@@ -50,7 +50,10 @@ class TableLayout:
     """Path of the dataset, relative to the root of the graph."""
 
     schema: pa.Schema
-    """Columns as the catalog names them: `id` (and `src`, `dst`), then the properties."""
+    """Columns as the catalog names them: the system columns, then the properties."""
+
+    system_columns: tuple[str, ...] = ("id",)
+    """Those of the schema that are no properties: `id`, of an edge `src` and `dst` as well."""
 
     columns: Mapping[str, str] = field(default_factory=dict)
     """By property name: the physical column, where the two differ."""
@@ -123,6 +126,8 @@ class StagedWrite:
     rows_added: int = 0
     rows_changed: int = 0
     rows_removed: int = 0
+    rows_unchanged: int = 0
+    """Given rows that are in the table as they are, and were left out."""
     rows_after: int = 0
     """Live rows of the table when all links have landed."""
 
@@ -134,6 +139,10 @@ class StagedWrite:
 
     restaged_rows: int = 0
     """How many rows `rebase` reads or writes again."""
+
+    fragments_removed: int = 0
+    fragments_added: int = 0
+    """Of a compaction."""
 
     @property
     def is_noop(self) -> bool:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from lance.dataset import Index
 
 from omnigraph.storage.handles import own_object
-from omnigraph.storage.layout import SYSTEM_COLUMNS, column_of
+from omnigraph.storage.layout import column_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -78,7 +78,7 @@ class IndexCoverage:
 
 def index_name(layout: TableLayout, spec: IndexSpec) -> str:
     """The name of an index, which outlives every rename of its property."""
-    if spec.property_name in SYSTEM_COLUMNS:
+    if spec.property_name in layout.system_columns:
         return f"ix_{spec.property_name}"
     return f"ix_{layout.property_ids[spec.property_name]}_{spec.kind.lower()}"
 
@@ -89,6 +89,14 @@ def text_specs(layout: TableLayout) -> list[IndexSpec]:
         IndexSpec(property_name=name, kind=IndexKind.INVERTED, is_trained=False)
         for name in layout.text_indexes
     ]
+
+
+def unwanted_indexes(
+    layout: TableLayout, specs: Iterable[IndexSpec], names: Iterable[str]
+) -> frozenset[str]:
+    """Those of the names that neither the wanted indexes have nor the text indexes of a layout."""
+    wanted = {index_name(layout, spec) for spec in (*specs, *text_specs(layout))}
+    return frozenset(names) - wanted
 
 
 def build_segment(

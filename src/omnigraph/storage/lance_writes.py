@@ -10,9 +10,10 @@ from __future__ import annotations
 import itertools
 from collections import defaultdict
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import lance
+import pyarrow as pa
 from lance import LanceDataset, LanceOperation, Transaction
 from lance.fragment import FragmentMetadata, RowIdSequence, write_fragments
 from lance.optimize import Compaction, CompactionOptions, RewriteResult
@@ -23,7 +24,6 @@ from omnigraph.storage.handles import own_object
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    import pyarrow as pa
     from lance.lance import _Session as Session
     from lance.lance.schema import LanceField
     from lance.schema import LanceSchema
@@ -34,6 +34,8 @@ ROWS_PER_FILE = 1 << 20
 """Of a write that does not say how many rows a data file may have."""
 
 Operation = LanceOperation.BaseOperation
+Rewritten: TypeAlias = "tuple[Sequence[FragmentMetadata], Sequence[FragmentMetadata]]"
+"""Fragments that were read, and those that have their rows instead."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -219,13 +221,31 @@ def _field_ids(schema: LanceSchema) -> list[int]:
     return list(walk(schema.fields()))
 
 
-def rewrite_fragments(dataset: LanceDataset, options: CompactionOptions) -> list[RewriteResult]:
-    """The compacted files of every group that is worth it."""
-    plan = Compaction.plan(dataset, options)
+def rewrite_fragments(
+    dataset: LanceDataset,
+    options: CompactionOptions,
+    *,
+    planned_on: LanceDataset | None = None,
+) -> list[RewriteResult]:
+    """The compacted files of every group that is worth it.
+
+    Args:
+        dataset: what is read.
+        options: those of Lance.
+        planned_on: a version with the same fragments, by whose indexes the groups are chosen.
+    """
+    plan = Compaction.plan(planned_on or dataset, options)
     return [task.execute(dataset) for task in plan.tasks]
 
 
-def rewrite(results: Sequence[RewriteResult], unused_fragment_id: int) -> LanceOperation.Rewrite:
+def replaced_by(result: RewriteResult) -> Rewritten:
+    """The fragments that a compaction read, and those that it wrote."""
+    # The stub calls it `old_fragments`; the class has only this name.
+    old: list[FragmentMetadata] = result.original_fragments  # type: ignore[attr-defined]
+    return old, result.new_fragments
+
+
+def rewrite(groups: Iterable[Rewritten], unused_fragment_id: int) -> LanceOperation.Rewrite:
     """The compaction as one operation.
 
     Tasks return every new fragment as number 0. Lance renumbers the fragments when it commits but
@@ -233,30 +253,65 @@ def rewrite(results: Sequence[RewriteResult], unused_fragment_id: int) -> LanceO
     live and all that an index still lists.
     """
     numbers = itertools.count(unused_fragment_id)
-    groups = []
-    for result in results:
-        new = [replace(fragment, id=next(numbers)) for fragment in result.new_fragments]
-        # The stub calls it `old_fragments`; the class has only this name.
-        old: list[FragmentMetadata] = result.original_fragments  # type: ignore[attr-defined]
-        groups.append(LanceOperation.RewriteGroup(old, new))
-    return LanceOperation.Rewrite(groups, [])
+    return LanceOperation.Rewrite(
+        [
+            LanceOperation.RewriteGroup(
+                list(old), [replace(fragment, id=next(numbers)) for fragment in new]
+            )
+            for old, new in groups
+        ],
+        [],
+    )
 
 
-def add_columns(
-    dataset: LanceDataset, fields: Sequence[pa.Field[pa.DataType]], scratch: str
-) -> LanceOperation.Merge:
-    """Nullable columns without data: old rows read null. `scratch` names a line that is unused."""
-    schema = _schema_after(dataset, scratch, lambda line: line.add_columns(list(fields)))
+def change_columns(
+    dataset: LanceDataset,
+    added: Sequence[pa.Field[pa.DataType]],
+    dropped: Sequence[str],
+    scratch: str,
+) -> LanceOperation.Merge | LanceOperation.Project:
+    """Nullable columns without data, whose old rows read null, and columns hidden, in one step.
+
+    The data of hidden columns stays in the files. `scratch` names a line that is unused.
+    """
+
+    def change(line: LanceDataset) -> None:
+        # In this order: a table without files would give the number of a dropped column again.
+        if added:
+            line.add_columns(list(added))
+        if dropped:
+            line.drop_columns(list(dropped))
+
+    schema = _schema_after(dataset, scratch, change)
+    if not added:
+        return LanceOperation.Project(schema, preserves_nullability=True)
     metadata = [fragment.metadata for fragment in dataset.get_fragments()]
     return LanceOperation.Merge(metadata, schema, preserves_nullability=True)
 
 
-def drop_columns(
-    dataset: LanceDataset, names: Sequence[str], scratch: str
-) -> LanceOperation.Project:
-    """Columns hidden; their data stays in the files. `scratch` names a line that is unused."""
-    schema = _schema_after(dataset, scratch, lambda line: line.drop_columns(list(names)))
-    return LanceOperation.Project(schema, preserves_nullability=True)
+def fill_columns(
+    dataset: LanceDataset,
+    columns: Mapping[pa.Field[pa.DataType], Any],  # Any: a scalar of the type that the field has
+) -> tuple[LanceOperation.Merge, list[str]]:
+    """New columns in which every row has one value, and the names of the files that hold them.
+
+    The table has rows: without a fragment nobody would tell how Lance numbers the new fields.
+    """
+    schema = pa.schema(list(columns))
+
+    def values(rows: pa.RecordBatch) -> pa.RecordBatch:
+        arrays = [pa.repeat(value, rows.num_rows) for value in columns.values()]
+        return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+    fragments: list[FragmentMetadata] = []
+    files: list[str] = []
+    filled: LanceSchema = dataset.lance_schema
+    for fragment in dataset.get_fragments():
+        before = {file.path for file in fragment.metadata.files}
+        metadata, filled = fragment.merge_columns(values, columns=["id"])
+        fragments.append(metadata)
+        files += [file.path for file in metadata.files if file.path not in before]
+    return LanceOperation.Merge(fragments, filled, preserves_nullability=True), files
 
 
 def _schema_after(

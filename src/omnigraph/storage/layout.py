@@ -3,7 +3,9 @@
 Above this package columns carry the property names of the catalog in force; in the table they carry
 the name that the property had at its creation. Every property column is nullable in the table,
 whatever the catalog says: a softly dropped property is never written again, and what must be given
-is checked before a row comes here. Only `id`, `src` and `dst` are never null.
+is checked before a row comes here. Only system columns are never null: `id`, and of an edge `src`
+and `dst`. A node may have properties with the names of these two; which column is which is a matter
+of the layout, never of the name alone.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ import lance
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.errors import InternalError
+from omnigraph.errors import InternalError, StorageUnsupported
 from omnigraph.ids import Incarnation, TableId, TableKey
 from omnigraph.lang.catalog import NodeType
 from omnigraph.lang.types import Scalar
@@ -28,7 +30,8 @@ if TYPE_CHECKING:
 PRIMARY_KEY = {"lance-schema:unenforced-primary-key": "true"}
 """Without it two upserts of one new key both land."""
 
-SYSTEM_COLUMNS = ("id", "src", "dst")
+NODE_COLUMNS = ("id",)
+EDGE_COLUMNS = ("id", "src", "dst")
 
 
 def layout_of(item: NodeType | EdgeType) -> TableLayout:
@@ -39,13 +42,15 @@ def layout_of(item: NodeType | EdgeType) -> TableLayout:
     """
     if item.type_id is None or item.incarnation is None:
         raise InternalError(f"type {item.name} was never accepted, so it has no table")
-    kind, folder = ("node", "nodes") if isinstance(item, NodeType) else ("edge", "edges")
+    is_node = isinstance(item, NodeType)
+    kind, folder = ("node", "nodes") if is_node else ("edge", "edges")
     return TableLayout(
         table_id=TableId(item.type_id),
         incarnation=Incarnation(item.incarnation),
         table_key=TableKey(f"{kind}:{item.name}"),
         location=f"{folder}/{item.type_id:016x}-{item.incarnation:016x}",
         schema=item.arrow_schema,
+        system_columns=NODE_COLUMNS if is_node else EDGE_COLUMNS,
         columns={
             name: declared.column
             for name, declared in item.properties.items()
@@ -94,7 +99,7 @@ def physical_field(layout: TableLayout, name: str) -> pa.Field[pa.DataType]:
     if name in layout.blobs:
         return lance.blob_field(column)
     field = layout.schema.field(name)
-    if name in SYSTEM_COLUMNS:
+    if name in layout.system_columns:
         metadata = PRIMARY_KEY if name == "id" else None
         return pa.field(column, field.type, nullable=False, metadata=metadata)
     return pa.field(column, field.type, nullable=True)
@@ -148,6 +153,7 @@ def to_physical(layout: TableLayout, target: pa.Schema, batch: pa.RecordBatch) -
 
     Raises:
         InternalError: the batch has a column that is no property of the type.
+        StorageUnsupported: a null for a column that an earlier release made without nulls.
     """
     by_column = {column_of(layout, name): name for name in layout.schema.names}
     unknown = set(batch.schema.names) - set(layout.schema.names)
@@ -157,11 +163,24 @@ def to_physical(layout: TableLayout, target: pa.Schema, batch: pa.RecordBatch) -
     for field in target:
         name = by_column.get(field.name)
         if name is None or name not in batch.schema.names:
-            arrays.append(pa.nulls(batch.num_rows, field.type))
-            continue
-        array = batch.column(name)
-        arrays.append(_as_blob(array, field.type) if name in layout.blobs else _fit(array, field))
+            array = pa.nulls(batch.num_rows, field.type)
+        else:
+            given = batch.column(name)
+            array = _as_blob(given, field.type) if name in layout.blobs else _fit(given, field)
+        if not field.nullable and array.null_count and name not in layout.system_columns:
+            raise _no_nulls_there(layout, name or field.name)
+        arrays.append(array)
     return pa.RecordBatch.from_arrays(arrays, schema=target)
+
+
+def _no_nulls_there(layout: TableLayout, name: str) -> StorageUnsupported:
+    return StorageUnsupported(
+        f"{layout.table_key}: an earlier release made the column {name!r} of this table without"
+        " room for nulls, because of its name; `omnigraph clone` makes a graph in which it can be"
+        " null",
+        table=str(layout.table_key),
+        property=name,
+    )
 
 
 def _fit(

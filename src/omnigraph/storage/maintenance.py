@@ -1,11 +1,11 @@
-"""Staged writes that change no row: indexes, compaction, columns, and Lance's own settings.
+"""Staged writes that change no row: indexes, and Lance's own settings.
 
-Like every staged write they move no head; what needs two transactions is a chain of two links.
+Like every staged write they move no head. Compaction is in `compaction`.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
@@ -14,16 +14,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from lance import LanceOperation
 
-from omnigraph.errors import StorageInternalError
 from omnigraph.storage import indexes, lance_writes
 from omnigraph.storage.indexes import IndexKind, IndexSpec
-from omnigraph.storage.layout import column_of, physical_field
+from omnigraph.storage.layout import column_of
 from omnigraph.storage.signals import ObjectMissing
-from omnigraph.storage.transactions import chain, live_rows, nothing, staged
+from omnigraph.storage.transactions import live_rows, nothing, staged
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
+    from lance.dataset import Index
     from lance.fragment import LanceFragment
 
     from omnigraph.storage.handles import StagedWrite, TableHandle, WriteStamp
@@ -35,7 +35,6 @@ MAX_SEGMENTS = 8
 
 ROWS_PER_PARTITION = 4096
 MAX_PARTITIONS = 4096
-ROWS_PER_FRAGMENT = 1024 * 1024
 _VERSIONS = ("_row_created_at_version", "_row_last_updated_at_version")
 
 
@@ -88,14 +87,36 @@ def _plan(
     uncovered = live - covered
     if segments and (not spec.is_trained or not uncovered):
         return IndexWork(spec=spec, action=IndexAction.NONE)
+    work = _plan_whole(writing, handle, spec, live)
+    if (
+        work.action is IndexAction.BUILD
+        and spec.kind is not IndexKind.IVF_FLAT
+        and covered
+        and len(segments) < MAX_SEGMENTS
+        and _only_added(writing, lines, handle, uncovered)
+    ):
+        return replace(work, action=IndexAction.EXTEND, fragments=uncovered)
+    return work
+
+
+def plan_whole(
+    writing: Writing, handle: TableHandle, specs: Iterable[IndexSpec]
+) -> list[IndexWork]:
+    """What it takes to build each index anew, over everything."""
+    with writing.calls.making("plan_indexes", handle.layout.table_key):
+        live = frozenset(indexes.fragment_ids(handle.dataset))
+    return [_plan_whole(writing, handle, spec, live) for spec in specs]
+
+
+def _plan_whole(
+    writing: Writing, handle: TableHandle, spec: IndexSpec, live: frozenset[int]
+) -> IndexWork:
     if not spec.is_trained or (not live and spec.kind is IndexKind.INVERTED):
         return IndexWork(spec=spec, action=IndexAction.REGISTER)
     if not live:
         return IndexWork(spec=spec, action=IndexAction.PENDING)
     if spec.kind is IndexKind.IVF_FLAT:
         return _plan_vectors(writing, handle, spec, live)
-    if covered and len(segments) < MAX_SEGMENTS and _only_added(writing, lines, handle, uncovered):
-        return IndexWork(spec=spec, action=IndexAction.EXTEND, fragments=uncovered)
     return IndexWork(spec=spec, action=IndexAction.BUILD, fragments=live)
 
 
@@ -117,15 +138,25 @@ def _plan_vectors(
 
 def _usable_vectors(writing: Writing, handle: TableHandle, spec: IndexSpec) -> int:
     """How many vectors are neither null nor zero: training needs one for each partition."""
-    column = column_of(handle.layout, spec.property_name)
-    usable = 0
     with writing.calls.making("scan", handle.layout.table_key):
-        for batch in handle.dataset.to_batches(columns=[column]):
-            vectors = batch.column(column).drop_null()
-            if isinstance(vectors, pa.FixedSizeListArray) and len(vectors):
-                values = vectors.flatten().to_numpy(zero_copy_only=False)
-                usable += int(np.any(values.reshape(len(vectors), -1) != 0, axis=1).sum())
-    return usable
+        return sum(_usable_by_batch(handle, spec))
+
+
+def _usable_by_batch(handle: TableHandle, spec: IndexSpec) -> Iterator[int]:
+    column = column_of(handle.layout, spec.property_name)
+    for batch in handle.dataset.to_batches(columns=[column]):
+        vectors = batch.column(column).drop_null()
+        if isinstance(vectors, pa.FixedSizeListArray) and len(vectors):
+            values = vectors.flatten().to_numpy(zero_copy_only=False)
+            yield int(np.any(values.reshape(len(vectors), -1) != 0, axis=1).sum())
+
+
+def is_buildable(writing: Writing, handle: TableHandle, spec: IndexSpec) -> bool:
+    """Whether there is something to build an index of; reads up to the first usable vector."""
+    with writing.calls.making("scan", handle.layout.table_key):
+        if spec.kind is IndexKind.IVF_FLAT:
+            return any(_usable_by_batch(handle, spec))
+        return bool(indexes.fragment_ids(handle.dataset))
 
 
 def _only_added(
@@ -172,32 +203,43 @@ def stage_index(
     handle: TableHandle,
     specs: Sequence[IndexSpec],
     stamp: WriteStamp,
+    *,
+    unwanted: Collection[str] = (),
 ) -> StagedWrite:
-    """Brings these indexes up to date, all in one transaction."""
+    """Brings these indexes up to date, and removes those of these names, in one transaction."""
 
     def rebase(newer: TableHandle) -> StagedWrite:
-        return stage_index(writing, lines, newer, specs, stamp)
+        return stage_index(writing, lines, newer, specs, stamp, unwanted=unwanted)
 
     idle = (IndexAction.NONE, IndexAction.PENDING)
     works = [
         work for work in plan_indexes(writing, lines, handle, specs) if work.action not in idle
     ]
-    if not works:
+    with writing.calls.making("index_coverage", handle.layout.table_key):
+        gone = indexes.removed_by(handle.dataset, sorted(unwanted))
+    if not works and not gone:
         return nothing(writing, handle, rebase)
-    with writing.calls.making("build_index", handle.layout.table_key):
-        new = [
-            indexes.build_segment(
-                handle.dataset, handle.layout, _spec(work), work.fragments, _options(work)
-            )
-            for work in works
-        ]
+    new = build(writing, handle, works)
+    with writing.calls.making("index_coverage", handle.layout.table_key):
         replaced = [
             indexes.index_name(handle.layout, work.spec)
             for work in works
             if work.action is IndexAction.BUILD
         ]
         old = indexes.removed_by(handle.dataset, replaced)
-    return staged(writing, handle, LanceOperation.CreateIndex(new, old), stamp, rebase=rebase)
+    operation = LanceOperation.CreateIndex(new, [*old, *gone])
+    return staged(writing, handle, operation, stamp, rebase=rebase)
+
+
+def build(writing: Writing, handle: TableHandle, works: Iterable[IndexWork]) -> list[Index]:
+    """The segments of this work: files that nothing names yet."""
+    with writing.calls.making("build_index", handle.layout.table_key):
+        return [
+            indexes.build_segment(
+                handle.dataset, handle.layout, _spec(work), work.fragments, _options(work)
+            )
+            for work in works
+        ]
 
 
 def _spec(work: IndexWork) -> IndexSpec:
@@ -211,100 +253,6 @@ def _options(work: IndexWork) -> Mapping[str, Any]:
     if work.spec.kind is IndexKind.IVF_FLAT:
         return {"metric": "cosine", "num_partitions": work.partitions}
     return {}
-
-
-def stage_compaction(
-    writing: Writing,
-    lines: Lines,
-    handle: TableHandle,
-    stamp: WriteStamp,
-    *,
-    rows_per_fragment: int = ROWS_PER_FRAGMENT,
-) -> StagedWrite:
-    """Fewer, larger fragments of the same rows; a second link covers them by index again.
-
-    Raises:
-        StorageInternalError: a vector index has several segments, which could panic.
-    """
-
-    def rebase(newer: TableHandle) -> StagedWrite:
-        return stage_compaction(writing, lines, newer, stamp, rows_per_fragment=rows_per_fragment)
-
-    trained = _trained_specs(writing, handle)
-    with writing.calls.making("compact", handle.layout.table_key):
-        results = lance_writes.rewrite_fragments(
-            handle.dataset, {"target_rows_per_fragment": rows_per_fragment}
-        )
-        free = indexes.unused_fragment_id(handle.dataset)
-    if not results:
-        return nothing(writing, handle, rebase)
-    operation = lance_writes.rewrite(results, free)
-    count = live_rows(writing, handle)
-    rewritten = staged(writing, handle, operation, stamp, rebase=rebase, restaged_rows=count)
-    if not any(spec.kind is IndexKind.BTREE for spec in trained):
-        return rewritten
-    return chain(writing, rewritten, lambda base: stage_index(writing, lines, base, trained, stamp))
-
-
-def _trained_specs(writing: Writing, handle: TableHandle) -> list[IndexSpec]:
-    """The indexes that cover something, as they would be asked for."""
-    with writing.calls.making("index_coverage", handle.layout.table_key):
-        covered = indexes.coverage(handle.dataset, handle.layout)
-    kinds = {"BTree": IndexKind.BTREE, "Inverted": IndexKind.INVERTED}
-    specs = []
-    for index in covered:
-        kind = IndexKind.IVF_FLAT if index.kind.startswith("IVF") else kinds.get(index.kind)
-        if kind is IndexKind.IVF_FLAT and index.segments > 1:
-            raise StorageInternalError(
-                f"{handle.layout.table_key}: the vector index {index.name} has {index.segments}"
-                " segments and cannot be compacted; rebuild it first"
-            )
-        if kind is not None and index.property_name is not None and index.fragments:
-            specs.append(IndexSpec(property_name=index.property_name, kind=kind))
-    return specs
-
-
-def stage_add_columns(writing: Writing, handle: TableHandle, stamp: WriteStamp) -> StagedWrite:
-    """Adds the columns that the handle's layout has and its table has not; old rows read null.
-
-    The handle is opened with the layout that is in force afterwards.
-    """
-
-    def rebase(newer: TableHandle) -> StagedWrite:
-        return stage_add_columns(writing, newer, stamp)
-
-    known = set(handle.dataset.schema.names)
-    layout = handle.layout
-    fields = [
-        physical_field(layout, name)
-        for name in layout.schema.names
-        if column_of(layout, name) not in known
-    ]
-    if not fields:
-        return nothing(writing, handle, rebase)
-    with writing.calls.making("add_columns", layout.table_key):
-        operation = lance_writes.add_columns(handle.dataset, fields, _scratch(stamp))
-    return staged(writing, handle, operation, stamp, rebase=rebase)
-
-
-def stage_drop_columns(
-    writing: Writing, handle: TableHandle, columns: Sequence[str], stamp: WriteStamp
-) -> StagedWrite:
-    """Drops physical columns, whose properties no layout has any more; files keep their data."""
-
-    def rebase(newer: TableHandle) -> StagedWrite:
-        return stage_drop_columns(writing, newer, columns, stamp)
-
-    present = [name for name in columns if name in handle.dataset.schema.names]
-    if not present:
-        return nothing(writing, handle, rebase)
-    with writing.calls.making("drop_columns", handle.layout.table_key):
-        operation = lance_writes.drop_columns(handle.dataset, present, _scratch(stamp))
-    return staged(writing, handle, operation, stamp, rebase=rebase)
-
-
-def _scratch(stamp: WriteStamp) -> str:
-    return f"scratch-{stamp.operation_id.lower()}"
 
 
 def stage_without_cleanup(writing: Writing, handle: TableHandle, stamp: WriteStamp) -> StagedWrite:

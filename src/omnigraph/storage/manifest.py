@@ -27,6 +27,7 @@ from omnigraph.ids import MAIN_BRANCH_ID, BranchId
 from omnigraph.storage import lance_writes
 from omnigraph.storage.files import line_folder, version_files, version_of_name, written_files
 from omnigraph.storage.handles import LINE_PREFIX, Pin, lance_branch, own_object
+from omnigraph.storage.moved_lines import readable, refuse_moved, starts_on
 from omnigraph.storage.power_loss import remove_torn_refs, remove_torn_versions
 from omnigraph.storage.predicates import In, to_arrow
 from omnigraph.storage.reading import ROW_ADDRESS
@@ -78,7 +79,14 @@ class LineHandle:
     branch_id: BranchId
     version: int
     dataset: LanceDataset = field(repr=False, compare=False)
-    """Only `storage/` touches it."""
+    """What is read; only `storage/` touches it."""
+    moved: LanceDataset | None = field(default=None, repr=False, compare=False)
+    """The line itself, if the graph was moved and what is read is a view of it."""
+
+    @property
+    def line(self) -> LanceDataset:
+        """The line itself."""
+        return self.dataset if self.moved is None else self.moved
 
     @cached_property
     def pieces(self) -> dict[int, int]:
@@ -204,9 +212,10 @@ class ManifestStorage:
             if not self._location.is_local:
                 main = self._newest_main()
                 opened = main if branch is None else main.checkout_version((branch, None))
-                return _handle(opened, branch_id)
+                return self._readable(opened, branch_id)
             newest = newest_version(self._line_path(branch_id))
-            return _handle(self._some_version().checkout_version((branch, newest)), branch_id)
+            opened = self._some_version().checkout_version((branch, newest))
+            return self._readable(opened, branch_id)
 
     def at_version(self, handle: LineHandle, version: int) -> LineHandle:
         """Another version of the handle's line.
@@ -216,7 +225,25 @@ class ManifestStorage:
         """
         with self._calls.making("open", MANIFEST):
             place = (lance_branch(handle.branch_id), version)
-            return _handle(handle.dataset.checkout_version(place), handle.branch_id)
+            return self._readable(handle.line.checkout_version(place), handle.branch_id)
+
+    def _readable(self, line: LanceDataset, branch_id: BranchId) -> LineHandle:
+        dataset = readable(self._location, MANIFEST, lance_branch(branch_id), line)
+        return LineHandle(
+            branch_id=branch_id,
+            version=line.version,
+            dataset=dataset,
+            moved=None if dataset is line else line,
+        )
+
+    def require_writable(self, handle: LineHandle) -> None:
+        """Refuse a write to a line of a graph that was moved since the line was made.
+
+        Raises:
+            StorageUnsupported: it can only be read.
+        """
+        if handle.moved is not None:
+            raise refuse_moved(self._location, "the branch")
 
     def latest_version(self, handle: LineHandle) -> int:
         """The number of the newest version of the handle's line, fresh from storage.
@@ -226,7 +253,7 @@ class ManifestStorage:
         """
         with self._calls.making("latest_version", MANIFEST):
             if not self._location.is_local:
-                return int(handle.dataset.latest_version)
+                return int(handle.line.latest_version)
             return newest_version(self._line_path(handle.branch_id), handle.version)
 
     def is_moved(self, branch_id: BranchId, start: int) -> bool:
@@ -240,7 +267,7 @@ class ManifestStorage:
 
     def stamp(self, handle: LineHandle) -> dict[str, str]:
         """The metadata of the dataset's schema."""
-        metadata = handle.dataset.schema.metadata or {}
+        metadata = handle.line.schema.metadata or {}
         return {key.decode(): value.decode() for key, value in metadata.items()}
 
     def set_stamp(self, handle: LineHandle, changes: Mapping[str, str]) -> None:
@@ -302,6 +329,7 @@ class ManifestStorage:
         Raises:
             NotDurable: the rows are there, and their version could not be synced.
         """
+        self.require_writable(handle)
         ids = rows["object_id"].to_pylist()
         known = self._places(handle, rows["object_id"]) if places is None else places
         with self._calls.making("stage", MANIFEST):
@@ -351,7 +379,7 @@ class ManifestStorage:
 
     def renew(self, handle: LineHandle) -> None:
         """Make a version durable that was found, whatever became of its maker's sync."""
-        self._durable.renew([_version_file(handle.dataset, handle.branch_id)])
+        self._durable.renew([_version_file(handle.line, handle.branch_id)])
 
     def compact(self, handle: LineHandle, *, rows_below: int = lance_writes.ROWS_PER_FILE) -> None:
         """Join neighbouring fragments that have fewer rows than this; rows do not change.
@@ -364,7 +392,8 @@ class ManifestStorage:
             done = lance_writes.rewrite_fragments(dataset, {"target_rows_per_fragment": rows_below})
         if not done:
             return
-        operation = lance_writes.rewrite(done, max(handle.pieces) + 1)
+        joined = [lance_writes.replaced_by(result) for result in done]
+        operation = lance_writes.rewrite(joined, max(handle.pieces) + 1)
         self._sync_staged(handle.branch_id, operation)
         with self._calls.making("compact", MANIFEST):
             compacted = LanceDataset.commit(
@@ -374,6 +403,7 @@ class ManifestStorage:
 
     def create_line(self, branch_id: BranchId, source: LineHandle) -> None:
         """Create a line that starts with the rows of one version of another."""
+        self.require_writable(source)
         name = lance_branch(branch_id)
         with self._calls.making("create_line", f"{MANIFEST}/{name}"):
             origin = (lance_branch(source.branch_id), source.version)
@@ -417,9 +447,10 @@ class ManifestStorage:
     def clean(self, handle: LineHandle, versions: Sequence[int]) -> None:
         """Remove old versions of a line; history is in rows, not in versions.
 
-        Versions that another line starts from stay. Only one process may do this at a time.
+        Versions that another line starts from stay, and a line of a graph that was moved stays as
+        it is. Only one process may do this at a time.
         """
-        if not versions:
+        if not versions or handle.moved is not None:
             return
         folder = line_folder(MANIFEST, lance_branch(handle.branch_id))
         if self._location.is_local:
@@ -428,7 +459,11 @@ class ManifestStorage:
             for spent in spent_marks(self._location.path(folder)):
                 self._objects.delete(f"{folder}/{spent}")
         with self._calls.making("clean", MANIFEST):
-            self._at(handle).cleanup_old_versions(versions=list(versions))
+            own = self._at(handle)
+            # Lance keeps them by itself, but not in a graph that was moved: there it takes the
+            # files of the line for those of another table.
+            starts = starts_on(own, lance_branch(handle.branch_id))
+            own.cleanup_old_versions(versions=[each for each in versions if each not in starts])
 
     def _newest_main(self) -> LanceDataset:
         return lance.dataset(
@@ -450,6 +485,7 @@ class ManifestStorage:
 
     def _at(self, handle: LineHandle) -> LanceDataset:
         """A dataset of its own at the handle's version: a write moves the one that it runs on."""
+        self.require_writable(handle)
         return handle.dataset.checkout_version((lance_branch(handle.branch_id), handle.version))
 
     def _sync_staged(self, branch_id: BranchId, operation: LanceOperation.BaseOperation) -> None:

@@ -127,6 +127,16 @@ class StorageAdapter:
                 return []
         return sorted(infos, key=lambda info: info.path)
 
+    def folders(self, prefix: str) -> tuple[str, ...]:
+        """The names of the folders directly below a prefix."""
+        with self._calls.making("list", prefix):
+            try:
+                found = obstore.list_with_delimiter(self._readable(), prefix)
+            except FileNotFoundError:
+                return ()
+        names = (str(path).rstrip("/").rpartition("/")[2] for path in found["common_prefixes"])
+        return tuple(sorted(names))
+
     def delete(self, path: str) -> None:
         """Delete an object; one that is not there counts as deleted."""
         try:

@@ -10,18 +10,19 @@ Logic is three-valued in both: a comparison with null is unknown, and only true 
 
 from __future__ import annotations
 
-import functools
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, TypeAlias, assert_never
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar, assert_never
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 if TYPE_CHECKING:
     from datafusion import Expr
+
+_T = TypeVar("_T")
 
 
 class CompareOp(StrEnum):
@@ -177,15 +178,46 @@ def _joined(
     empty: Expr,
 ) -> Expr:
     rendered = [to_datafusion(part, columns) for part in parts]
-    return functools.reduce(join, rendered) if rendered else empty
+    return _balanced(join, rendered) if rendered else empty
 
 
 def to_arrow(predicate: Predicate, schema: pa.Schema, columns: Columns) -> pc.Expression | None:
     """The predicate for Lance's scanner, or `None` where only DataFusion can evaluate it.
 
     `schema` types the properties. Unsigned columns, literals of another type than their column,
-    null literals and empty sets take the other way.
+    null literals and empty sets take the other way, and so does what is deeply nested.
     """
+    return (
+        None if _arrow_cost(predicate) > _MOST_ARROW_COST else _rendered(predicate, schema, columns)
+    )
+
+
+_MOST_ARROW_COST: Final = 64
+"""Eight tests that are joined. Arrow hands an expression on in a time that doubles with each level
+of it, in a call that no deadline ends: twenty tests in a row would take a minute."""
+
+
+def _arrow_cost(predicate: Predicate) -> int:
+    """How long Arrow takes to hand the predicate on, one for a single test."""
+    match predicate:
+        case And(parts) | Or(parts):
+            costs = [_arrow_cost(part) for part in parts]
+            return _balanced(lambda one, other: 2 * (one + other), costs) if costs else 1
+        case Not(part):
+            return 2 * _arrow_cost(part)
+        case _:
+            return 1
+
+
+def _balanced(join: Callable[[_T, _T], _T], parts: Sequence[_T]) -> _T:
+    """All parts joined by pairs, so that none lies deeper than it must."""
+    if len(parts) == 1:
+        return parts[0]
+    middle = len(parts) // 2
+    return join(_balanced(join, parts[:middle]), _balanced(join, parts[middle:]))
+
+
+def _rendered(predicate: Predicate, schema: pa.Schema, columns: Columns) -> pc.Expression | None:
     match predicate:
         case Compare(column, op, value):
             if not value.is_valid or not _is_simple(schema, column, value.type):
@@ -204,7 +236,7 @@ def to_arrow(predicate: Predicate, schema: pa.Schema, columns: Columns) -> pc.Ex
         case Or(parts):
             return _all_arrow(operator.or_, parts, schema, columns)
         case Not(part):
-            inner = to_arrow(part, schema, columns)
+            inner = _rendered(part, schema, columns)
             return None if inner is None else ~inner
         case IsNotTrue():
             return None
@@ -252,8 +284,8 @@ def _all_arrow(
     schema: pa.Schema,
     columns: Columns,
 ) -> pc.Expression | None:
-    rendered = [to_arrow(part, schema, columns) for part in parts]
+    rendered = [_rendered(part, schema, columns) for part in parts]
     known = [part for part in rendered if part is not None]
     if not known or len(known) < len(rendered):
         return None
-    return functools.reduce(join, known)
+    return _balanced(join, known)

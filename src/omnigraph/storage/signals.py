@@ -49,3 +49,7 @@ class LeadsOut(StorageSignal):
 
 class LineHasChildren(StorageSignal):
     """A line of a table cannot be deleted: another line grew from it."""
+
+
+class FragmentsChanged(StorageSignal):
+    """A staged compaction does not fit a newer version: what it read is not there any more."""

@@ -10,8 +10,10 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 from lance import LanceOperation, Transaction
 from lance.fragment import FragmentMetadata
@@ -24,7 +26,7 @@ from omnigraph.storage.blobs import STORED_BLOB, blob_bytes
 from omnigraph.storage.files import line_folder, written_files
 from omnigraph.storage.handles import Pin, TableHandle
 from omnigraph.storage.layout import batches_of
-from omnigraph.storage.reading import ROW_ID, ScanOptions, scan
+from omnigraph.storage.reading import ROW_ID, ScanOptions, integers, scan, take_rows
 from omnigraph.storage.transactions import nothing, staged
 from omnigraph.storage.writes import (
     append_fragments,
@@ -43,9 +45,15 @@ if TYPE_CHECKING:
     from omnigraph.storage.transactions import Writing
     from omnigraph.storage.writes import Rows
 
+Mask: TypeAlias = npt.NDArray[np.bool_]
+
 _BLOBS_AT_ONCE: Final = 1 << 10
 _BLOB_BYTES: Final = 32 << 20
 """Rows whose blobs are opened, and bytes of them that are held, while rows are written again."""
+
+_BATCH_BYTES: Final = 8 << 20
+_ROWS_AT_ONCE: Final = 1 << 12
+"""How much is read at once of rows that are copied."""
 
 
 class PieceKind(StrEnum):
@@ -129,6 +137,30 @@ def _with_kept_blobs(
             start += part.num_rows
             blobs = {name: blobs_of_rows(handle, held, name) for name in left_out}
             yield from _joined(part, blobs)
+
+
+def whole_rows(
+    writing: Writing, handle: TableHandle, row_ids: pa.Array[pa.UInt64Scalar] | None
+) -> Iterator[pa.RecordBatch]:
+    """Rows with their blobs, a few at a time: all of them, or those with these row ids."""
+    blobs = handle.layout.blobs
+    plain = [name for name in handle.layout.schema.names if name not in blobs]
+    if row_ids is None:
+        options = ScanOptions(columns=plain, batch_bytes=_BATCH_BYTES, with_row_ids=bool(blobs))
+        for batch in scan(writing.reads, handle, options):
+            if not blobs:
+                yield batch
+                continue
+            held = integers(batch[ROW_ID])
+            yield from _with_kept_blobs(handle, [batch.select(plain)], held)
+        return
+    for start in range(0, len(row_ids), _ROWS_AT_ONCE):
+        part = row_ids[start : start + _ROWS_AT_ONCE]
+        rows = take_rows(writing.reads, handle, part, plain, is_once=True)
+        if blobs:
+            yield from _with_kept_blobs(handle, rows, integers(part))
+        else:
+            yield from rows.to_batches()
 
 
 def _joined(
@@ -253,18 +285,30 @@ def stage_merge_staged(
     view: TableHandle,
     fragments: Sequence[int],
     stamp: WriteStamp,
+    left_out: Mask | None = None,
 ) -> StagedWrite:
     """Upserts the rows of some fragments of a view, whose ids are unique.
 
     Many rows are read as Lance takes them; those of a table with blobs are all held.
+
+    Args:
+        writing: how tables are written.
+        handle: the table.
+        view: where the rows are.
+        fragments: which of them.
+        stamp: who writes.
+        left_out: for each of the rows, in the order of the fragments, whether it is left alone.
     """
     if handle.layout.blobs:
-        return stage_merge_insert(writing, handle, read_staged(writing, view, fragments), stamp)
+        held = read_staged(writing, view, fragments)
+        kept = held if left_out is None else held.filter(pa.array(~left_out))
+        return stage_merge_insert(writing, handle, kept, stamp)
     count = sum(fragment.rows for fragment in _of_view(writing, view, fragments))
+    count -= 0 if left_out is None else int(left_out.sum())
 
     def stage(base: TableHandle) -> StagedWrite:
         rows = scan(writing.reads, view, ScanOptions(fragments=fragments))
-        merged = merge_stream(writing, base, rows, count)
+        merged = merge_stream(writing, base, _without(rows, left_out), count)
         return staged(
             writing,
             base,
@@ -277,6 +321,14 @@ def stage_merge_staged(
         )
 
     return stage(handle) if count else nothing(writing, handle, stage)
+
+
+def _without(batches: Iterable[pa.RecordBatch], left_out: Mask | None) -> Iterator[pa.RecordBatch]:
+    start = 0
+    for batch in batches:
+        end = start + batch.num_rows
+        yield batch if left_out is None else batch.filter(pa.array(~left_out[start:end]))
+        start = end
 
 
 def staged_bytes(writing: Writing, view: TableHandle, fragments: Sequence[int]) -> int:

@@ -12,10 +12,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from omnigraph.storage import maintenance
-
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     import pyarrow as pa
     from datafusion import DataFrame, SessionContext
@@ -24,6 +22,7 @@ if TYPE_CHECKING:
     from omnigraph.storage.blobs import Blob
     from omnigraph.storage.capabilities import Capabilities
     from omnigraph.storage.changes import ChangedRows
+    from omnigraph.storage.compaction import CompactionChoice
     from omnigraph.storage.handles import (
         ForkState,
         Link,
@@ -40,7 +39,7 @@ if TYPE_CHECKING:
     from omnigraph.storage.reading import Ids, Ordering
     from omnigraph.storage.search import TextInMemory
     from omnigraph.storage.sizes import FragmentInfo, TableStats
-    from omnigraph.storage.staged_fragments import PieceKind, Pieces
+    from omnigraph.storage.staged_fragments import Mask, PieceKind, Pieces
     from omnigraph.storage.transactions import RowCounts, Then
     from omnigraph.storage.writes import Rows
 
@@ -61,7 +60,7 @@ class TableStorage(Protocol):
 
         Raises:
             ObjectMissing: there is no such version.
-            StorageUnsupported: the graph was copied while it had branches.
+            StorageUnsupported: the line names files that are not of this graph.
         """
         ...
 
@@ -131,9 +130,17 @@ class TableStorage(Protocol):
         ...
 
     def take_rows(
-        self, handle: TableHandle, row_ids: pa.Array[pa.UInt64Scalar], columns: Sequence[str]
+        self,
+        handle: TableHandle,
+        row_ids: pa.Array[pa.UInt64Scalar],
+        columns: Sequence[str],
+        *,
+        is_once: bool = False,
     ) -> pa.Table:
-        """The rows with these row ids, in their order; every one must be in the table."""
+        """The rows with these row ids, in their order; every one must be in the table.
+
+        Said to be read but once, a version is not made ready for further calls.
+        """
         ...
 
     def existing_ids(self, handle: TableHandle, ids: Ids) -> Ids:
@@ -165,6 +172,10 @@ class TableStorage(Protocol):
 
         It may have been cleaned away.
         """
+        ...
+
+    def blob_lengths(self, handle: TableHandle, name: str) -> pa.Table:
+        """`_rowid` and `length` of every row, without bytes; the length of a null blob is null."""
         ...
 
     def blob(self, handle: TableHandle, entity_id: str, name: str) -> Blob | None:
@@ -260,34 +271,47 @@ class TableStorage(Protocol):
         """Registers, untrained, the text indexes of the layout that the table does not have."""
         ...
 
+    def is_buildable(self, handle: TableHandle, spec: IndexSpec) -> bool:
+        """Whether there is something to build an index of; reads up to the first usable vector."""
+        ...
+
     def plan_indexes(self, handle: TableHandle, specs: Sequence[IndexSpec]) -> list[IndexWork]:
         """What each index needs at this version."""
         ...
 
     def stage_index(
-        self, handle: TableHandle, specs: Sequence[IndexSpec], stamp: WriteStamp
+        self,
+        handle: TableHandle,
+        specs: Sequence[IndexSpec],
+        stamp: WriteStamp,
+        *,
+        unwanted: Collection[str] = (),
     ) -> StagedWrite:
-        """Brings these indexes up to date, all in one transaction."""
+        """Brings these indexes up to date, and removes those of these names, in one transaction."""
         ...
 
     def stage_compaction(
         self,
         handle: TableHandle,
         stamp: WriteStamp,
-        *,
-        rows_per_fragment: int = maintenance.ROWS_PER_FRAGMENT,
+        choice: CompactionChoice | None = None,
     ) -> StagedWrite:
-        """Fewer, larger fragments of the same rows, and their indexes again."""
+        """Fewer, larger fragments of the same rows, and indexes over them if they are named."""
         ...
 
-    def stage_add_columns(self, handle: TableHandle, stamp: WriteStamp) -> StagedWrite:
-        """Adds the columns that the handle's layout has and its table has not."""
+    def stage_columns(
+        self, handle: TableHandle, stamp: WriteStamp, *, dropped: Sequence[str] = ()
+    ) -> StagedWrite:
+        """Adds the columns that only the handle's layout has, and drops physical columns."""
         ...
 
-    def stage_drop_columns(
-        self, handle: TableHandle, columns: Sequence[str], stamp: WriteStamp
+    def stage_filled_columns(
+        self,
+        handle: TableHandle,
+        values: Mapping[str, pa.Scalar[pa.DataType]],
+        stamp: WriteStamp,
     ) -> StagedWrite:
-        """Drops physical columns whose properties no layout has any more."""
+        """Adds columns of the handle's layout in which every row has one value."""
         ...
 
     def deletes_old_versions(self, handle: TableHandle) -> bool:
@@ -325,6 +349,16 @@ class TableStorage(Protocol):
         """The table with the new rows of these pieces, before anything is committed."""
         ...
 
+    def whole_rows(
+        self, handle: TableHandle, row_ids: pa.Array[pa.UInt64Scalar] | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        """Rows with their blobs, a few at a time: all of them, or those with these row ids.
+
+        Raises:
+            ObjectMissing: files of the version are gone.
+        """
+        ...
+
     def read_staged(self, view: TableHandle, fragments: Sequence[int]) -> pa.Table:
         """Whole rows of some fragments, blobs included; holds all of them."""
         ...
@@ -335,8 +369,9 @@ class TableStorage(Protocol):
         view: TableHandle,
         fragments: Sequence[int],
         stamp: WriteStamp,
+        left_out: Mask | None = None,
     ) -> StagedWrite:
-        """Upserts the rows of some fragments of a view; their ids are unique."""
+        """Upserts the rows of some fragments of a view but for some; their ids are unique."""
         ...
 
     def staged_bytes(self, view: TableHandle, fragments: Sequence[int]) -> int:
@@ -409,6 +444,18 @@ class TableStorage(Protocol):
 
     def remove_torn(self, layout: TableLayout, branch: str | None) -> None:
         """Set aside what a power cut left of versions of a line, or of a line, never synced."""
+        ...
+
+    def forget(self, layout: TableLayout, branch: str | None, versions: Collection[int]) -> None:
+        """Forget versions that were removed."""
+        ...
+
+    def delete_line(self, layout: TableLayout, name: str) -> None:
+        """Remove a line by its name on storage; one that is not there is fine.
+
+        Raises:
+            LineHasChildren: another line grew from it.
+        """
         ...
 
     def delete_fork(self, layout: TableLayout, branch_id: BranchId) -> None:

@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING
 from omnigraph.storage import (
     blobs,
     changes,
+    column_changes,
     commits,
+    compaction,
     indexes,
     lance_writes,
     maintenance,
@@ -22,6 +24,7 @@ from omnigraph.storage import (
     writes,
 )
 from omnigraph.storage.capabilities import Capabilities
+from omnigraph.storage.compaction import CompactionChoice
 from omnigraph.storage.files import line_folder
 from omnigraph.storage.power_loss import remove_torn_refs, remove_torn_versions
 from omnigraph.storage.reading import ScanOptions
@@ -30,7 +33,7 @@ from omnigraph.storage.table_versions import Lines
 from omnigraph.storage.transactions import RowCounts, Then, Writing, chain
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     import pyarrow as pa
     from datafusion import DataFrame, SessionContext
@@ -57,14 +60,14 @@ if TYPE_CHECKING:
     from omnigraph.storage.reading import Ids, Ordering
     from omnigraph.storage.search import TextInMemory
     from omnigraph.storage.sizes import FragmentInfo, TableStats
-    from omnigraph.storage.staged_fragments import PieceKind, Pieces
+    from omnigraph.storage.staged_fragments import Mask, PieceKind, Pieces
     from omnigraph.storage.writes import Rows
 
 
 class TableStore:
     """The tables of one graph; safe to share between threads."""
 
-    __slots__ = ("_calls", "_delete_prefix", "_lines", "_reads", "_writing")
+    __slots__ = ("_calls", "_delete", "_delete_prefix", "_lines", "_reads", "_writing")
 
     def __init__(
         self,
@@ -74,6 +77,7 @@ class TableStore:
         ids: IdSource,
         *,
         get: Callable[[str], bytes],
+        delete: Callable[[str], None],
         delete_prefix: Callable[[str], object],
     ) -> None:
         self._calls = calls
@@ -82,6 +86,7 @@ class TableStore:
         self._writing = Writing(
             location=location, calls=calls, durable=durable, ids=ids, reads=self._reads
         )
+        self._delete = delete
         self._delete_prefix = delete_prefix
 
     def create_table(self, layout: TableLayout) -> Pin:
@@ -167,10 +172,18 @@ class TableStore:
         return reading.take_ids(self._reads, handle, ids, columns)
 
     def take_rows(
-        self, handle: TableHandle, row_ids: pa.Array[pa.UInt64Scalar], columns: Sequence[str]
+        self,
+        handle: TableHandle,
+        row_ids: pa.Array[pa.UInt64Scalar],
+        columns: Sequence[str],
+        *,
+        is_once: bool = False,
     ) -> pa.Table:
-        """The rows with these row ids, in their order; every one must be in the table."""
-        return reading.take_rows(self._reads, handle, row_ids, columns)
+        """The rows with these row ids, in their order; every one must be in the table.
+
+        Said to be read but once, a version is not made ready for further calls.
+        """
+        return reading.take_rows(self._reads, handle, row_ids, columns, is_once=is_once)
 
     def existing_ids(self, handle: TableHandle, ids: Ids) -> Ids:
         """Those of the ids that the table has."""
@@ -196,6 +209,10 @@ class TableStore:
     def common_pin(self, one: TableHandle, other: TableHandle) -> Pin:
         """The newest version from which the lines of both grew, or that one of them is."""
         return self._lines.common_pin(one, other)
+
+    def blob_lengths(self, handle: TableHandle, name: str) -> pa.Table:
+        """`_rowid` and `length` of every row, without bytes; the length of a null blob is null."""
+        return blobs.blob_lengths(self._calls, handle, name)
 
     def blob(self, handle: TableHandle, entity_id: str, name: str) -> Blob | None:
         """The blob of one row, or `None` if it is null."""
@@ -283,37 +300,52 @@ class TableStore:
         """Registers, untrained, the text indexes of the layout that the table does not have."""
         return writes.stage_text_indexes(self._writing, handle, stamp)
 
+    def is_buildable(self, handle: TableHandle, spec: IndexSpec) -> bool:
+        """Whether there is something to build an index of."""
+        return maintenance.is_buildable(self._writing, handle, spec)
+
     def plan_indexes(self, handle: TableHandle, specs: Sequence[IndexSpec]) -> list[IndexWork]:
         """What each index needs at this version."""
         return maintenance.plan_indexes(self._writing, self._lines, handle, specs)
 
     def stage_index(
-        self, handle: TableHandle, specs: Sequence[IndexSpec], stamp: WriteStamp
+        self,
+        handle: TableHandle,
+        specs: Sequence[IndexSpec],
+        stamp: WriteStamp,
+        *,
+        unwanted: Collection[str] = (),
     ) -> StagedWrite:
-        """Brings these indexes up to date, all in one transaction."""
-        return maintenance.stage_index(self._writing, self._lines, handle, specs, stamp)
+        """Brings these indexes up to date, and removes those of these names, in one transaction."""
+        return maintenance.stage_index(
+            self._writing, self._lines, handle, specs, stamp, unwanted=unwanted
+        )
 
     def stage_compaction(
         self,
         handle: TableHandle,
         stamp: WriteStamp,
-        *,
-        rows_per_fragment: int = maintenance.ROWS_PER_FRAGMENT,
+        choice: CompactionChoice | None = None,
     ) -> StagedWrite:
-        """Fewer, larger fragments of the same rows, and their indexes again."""
-        return maintenance.stage_compaction(
-            self._writing, self._lines, handle, stamp, rows_per_fragment=rows_per_fragment
+        """Fewer, larger fragments of the same rows, and indexes over them if they are named."""
+        return compaction.stage_compaction(
+            self._writing, handle, stamp, choice or CompactionChoice(), self._delete
         )
 
-    def stage_add_columns(self, handle: TableHandle, stamp: WriteStamp) -> StagedWrite:
-        """Adds the columns that the handle's layout has and its table has not."""
-        return maintenance.stage_add_columns(self._writing, handle, stamp)
-
-    def stage_drop_columns(
-        self, handle: TableHandle, columns: Sequence[str], stamp: WriteStamp
+    def stage_columns(
+        self, handle: TableHandle, stamp: WriteStamp, *, dropped: Sequence[str] = ()
     ) -> StagedWrite:
-        """Drops physical columns whose properties no layout has any more."""
-        return maintenance.stage_drop_columns(self._writing, handle, columns, stamp)
+        """Adds the columns that only the handle's layout has, and drops physical columns."""
+        return column_changes.stage_columns(self._writing, handle, stamp, dropped=dropped)
+
+    def stage_filled_columns(
+        self,
+        handle: TableHandle,
+        values: Mapping[str, pa.Scalar[pa.DataType]],
+        stamp: WriteStamp,
+    ) -> StagedWrite:
+        """Adds columns of the handle's layout in which every row has one value."""
+        return column_changes.stage_filled_columns(self._writing, handle, values, stamp)
 
     def deletes_old_versions(self, handle: TableHandle) -> bool:
         """Whether settings from outside make Lance delete versions; costs no request."""
@@ -352,6 +384,12 @@ class TableStore:
         """The table with the new rows of these pieces, before anything is committed."""
         return staged_fragments.open_staged(self._writing, handle, parts)
 
+    def whole_rows(
+        self, handle: TableHandle, row_ids: pa.Array[pa.UInt64Scalar] | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        """Rows with their blobs, a few at a time: all of them, or those with these row ids."""
+        return staged_fragments.whole_rows(self._writing, handle, row_ids)
+
     def read_staged(self, view: TableHandle, fragments: Sequence[int]) -> pa.Table:
         """Whole rows of some fragments, blobs included; holds all of them."""
         return staged_fragments.read_staged(self._writing, view, fragments)
@@ -362,9 +400,12 @@ class TableStore:
         view: TableHandle,
         fragments: Sequence[int],
         stamp: WriteStamp,
+        left_out: Mask | None = None,
     ) -> StagedWrite:
-        """Upserts the rows of some fragments of a view; their ids are unique."""
-        return staged_fragments.stage_merge_staged(self._writing, handle, view, fragments, stamp)
+        """Upserts the rows of some fragments of a view but for some; their ids are unique."""
+        return staged_fragments.stage_merge_staged(
+            self._writing, handle, view, fragments, stamp, left_out
+        )
 
     def staged_bytes(self, view: TableHandle, fragments: Sequence[int]) -> int:
         """How large the rows of some fragments are as they are stored, blobs included."""
@@ -419,6 +460,14 @@ class TableStore:
         remove_torn_versions(location, calls, line, keeps_last=branch is None)
         if branch is not None:
             remove_torn_refs(location, calls, layout.location, branch)
+
+    def forget(self, layout: TableLayout, branch: str | None, versions: Collection[int]) -> None:
+        """Forget versions that were removed."""
+        self._lines.forget_versions(layout, branch, versions)
+
+    def delete_line(self, layout: TableLayout, name: str) -> None:
+        """Remove a line by its name on storage; one that is not there is fine."""
+        commits.delete_line(self._writing, self._lines, layout, name, self._delete_prefix)
 
     def delete_fork(self, layout: TableLayout, branch_id: BranchId) -> None:
         """Remove the line of a graph branch; one that is not there is fine."""

@@ -16,14 +16,15 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 import lance
 from lance.lance import _Session as Session
 
-from omnigraph.errors import StorageInternalError, StorageUnsupported
+from omnigraph.errors import StorageInternalError
 from omnigraph.storage.files import line_folder
 from omnigraph.storage.handles import Pin, TableHandle, TableLayout, VersionTrace
+from omnigraph.storage.moved_lines import is_view, readable, refuse_moved, with_text_indexes
 from omnigraph.storage.signals import ObjectMissing
 from omnigraph.storage.version_files import newest_version
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterator
+    from collections.abc import Callable, Collection, Hashable, Iterator
 
     from lance import LanceDataset
     from lance.dataset import Branch
@@ -109,7 +110,7 @@ class Lines:
 
         Raises:
             ObjectMissing: there is no such version.
-            StorageUnsupported: the graph was copied while it had branches.
+            StorageUnsupported: the line names files that are not of this graph.
         """
         key = (pin.location, pin.branch, pin.version)
         dataset = self._pinned.find(key)
@@ -241,11 +242,21 @@ class Lines:
         for cache in (self._pinned, self._tips, self._heads):
             cache.forget(lambda key: isinstance(key, tuple) and key[:2] == line)
 
+    def forget_versions(
+        self, layout: TableLayout, branch: str | None, versions: Collection[int]
+    ) -> None:
+        """Forget what was opened of versions that are gone."""
+        gone = {(layout.location, branch, version) for version in versions}
+        self._pinned.forget(lambda key: key in gone)
+        self._tips.forget(lambda key: key == (layout.location, branch))
+
     def _tip(self, layout: TableLayout, branch: str | None) -> LanceDataset:
         key = (layout.location, branch)
         tip = self._tips.find(key)
         if tip is None:
             tip = self._checkout(layout, branch, None) if branch else self._open_root(layout)
+            if is_view(tip):
+                raise refuse_moved(self.location, layout.table_key)
             self._tips.keep(key, tip)
         return tip
 
@@ -267,28 +278,5 @@ class Lines:
         root = self._tip(layout, None)
         with self._calls.making("open", layout.table_key):
             dataset = root.checkout_version((branch, version))
-            if branch is not None:
-                self._require_own_files(layout, dataset)
-            return dataset
-
-    def _require_own_files(self, layout: TableLayout, dataset: LanceDataset) -> None:
-        """Refuse a line whose files lie outside this graph.
-
-        Lance keeps the absolute path of the table in every branch, so the branches of a copied
-        graph read the files of the original, and fail when it is gone.
-        """
-        own = _bare(self.location.uri(layout.location))
-        for base in dataset.base_paths().values():
-            named = _bare(base.path)
-            if named != own and not named.startswith(f"{own}/"):
-                raise StorageUnsupported(
-                    f"{layout.table_key}: this graph was copied from {base.path}, and its branches"
-                    " still point to that original location; copy only graphs without live"
-                    " branches, or export the graph and load it into a new one",
-                    location=str(self.location),
-                    original=base.path,
-                )
-
-
-def _bare(uri: str) -> str:
-    return uri.partition("://")[2].strip("/") if "://" in uri else uri.strip("/")
+            shown = readable(self.location, layout.location, branch, dataset)
+            return with_text_indexes(shown, layout) if is_view(shown) else shown

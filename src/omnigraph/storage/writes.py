@@ -19,6 +19,7 @@ from omnigraph.storage import lance_writes, reading
 from omnigraph.storage.blobs import stored_blobs
 from omnigraph.storage.indexes import build_segment, index_name, text_specs
 from omnigraph.storage.layout import batches_of, to_physical
+from omnigraph.storage.moved_lines import require_line
 from omnigraph.storage.predicates import In, Predicate
 from omnigraph.storage.transactions import Writing, chain, live_rows, nothing, staged
 
@@ -63,6 +64,7 @@ def write_rows(
     writing: Writing, handle: TableHandle, rows: Rows, *, rows_per_file: int | None = None
 ) -> list[FragmentMetadata]:
     """Data files under the line of the handle; none for no rows."""
+    require_line(writing.location, handle)
     source = _Source(handle, rows)
     if source.is_empty:
         return []

@@ -32,7 +32,9 @@ FILES = (
 # The examples tell one story: what comes before them in it.
 BEFORE: dict[tuple[str, ...], tuple[str, ...]] = {
     ("init",): (),
+    ("clone",): (INIT,),
     ("branch", "create"): (INIT,),
+    ("tag", "delete"): (INIT, "omnigraph tag create v1 --uri papers.omni"),
     ("commit", "changes"): (INIT, TOPIC),
     ("commit", "revert"): (INIT, TOPIC),
     ("blob", "get"): FILES,
@@ -40,6 +42,16 @@ BEFORE: dict[tuple[str, ...], tuple[str, ...]] = {
 }
 ON_SPARK: list[tuple[str, ...]] = [("run",)]
 """Their examples are pasted where a session is."""
+ON_A_SERVER: list[tuple[str, ...]] = [
+    ("graphs", "list"),
+    ("alias",),
+    ("login",),
+    ("profile", "show"),
+]
+"""Their examples need a server or a configuration: the tests of servers play them."""
+ENDLESS: list[tuple[str, ...]] = [("serve",)]
+"""Their examples end at a signal; they are pasted where they get one."""
+ELSEWHERE = (*ON_SPARK, *ON_A_SERVER, *ENDLESS)
 
 
 def require_example(

@@ -70,6 +70,7 @@ def test_the_bytes_go_to_standard_output_as_they_are(fetch: Fetch, name: str, da
     assert (result.returncode, result.stdout, result.stderr) == (0, data, b"")
 
 
+@pytest.mark.extended
 def test_the_program_writes_the_bytes_to_a_pipe_as_they_are(files: Path) -> None:
     words = ("--store", files, "blob", "get", "node", "File", "large", "content")
     result = subprocess.run([PROGRAM, *words], capture_output=True, check=False)
@@ -290,8 +291,8 @@ def test_what_is_no_blob_is_refused(
 
 
 def test_a_bad_range_has_its_detail_object(files: Path) -> None:
-    from omnigraph.cli.failures import envelope_of
     from omnigraph.errors import BlobRangeError, ExternalBlobSource
+    from omnigraph.graph.results.envelope import envelope_of
 
     error = BlobRangeError("why", start=10, end=12, length=10)
     assert envelope_of(error)["blob_range"] == {"start": 10, "end": 12, "length": 10}

@@ -19,7 +19,7 @@ def test_a_branch_is_created_listed_and_deleted(
     listed = call("branch", "list", "--uri", graph.name)
     assert (listed.returncode, listed.stderr) == (0, "")
     main, draft = (line.split() for line in listed.stdout.splitlines())
-    assert (main[0], main[2:]) == ("main", ["-", "-", "-"])
+    assert (main[0], main[2:6], main[7]) == ("main", ["-", "-", "-", "0"], "-")
     assert (draft[0], draft[1], draft[2], draft[4]) == ("draft/1", main[1], "main", "act-me")
 
     gone = call("branch", "delete", "draft/1", "--uri", graph.name)

@@ -5,6 +5,7 @@ from subprocess import CompletedProcess
 
 import pyarrow as pa
 import pytest
+from tests.extended import thinned
 
 from omnigraph import Graph
 
@@ -80,7 +81,9 @@ def test_json_of_a_merge_is_the_body_of_the_contract(call: Door, drafted: Path) 
     assert (commit["kind"], commit["actor_id"]) == ("merge", "act-me")
     assert (commit["parent_commit_id"], commit["merged_parent_commit_id"]) == (target, source)
     shown = call("commit", "show", commit["graph_commit_id"], "--uri", drafted, "--json")
-    assert json.loads(shown.stdout) == commit
+    body = json.loads(shown.stdout)
+    assert body.pop("stats")["merge"]["source_commit"] == source
+    assert body == commit
 
 
 def test_a_second_merge_has_nothing_to_do(call: Door, drafted: Path) -> None:
@@ -249,13 +252,16 @@ def test_a_strategy_decides_every_conflict(
 
 @pytest.mark.parametrize(
     ("decision", "ages"),
-    [
-        ({"take": "ours"}, {"Ada": 3, "Bob": 1, "Cid": 2}),
-        ({"take": "theirs"}, {"Ada": 2, "Bob": 1, "Cid": 2}),
-        ({"take": "base"}, {"Ada": 1, "Bob": 1, "Cid": 2}),
-        ({"take": "delete"}, {"Bob": 1, "Cid": 2}),
-        ({"row": {"name": "Ada", "age": 7}}, {"Ada": 7, "Bob": 1, "Cid": 2}),
-    ],
+    thinned(
+        [
+            ({"take": "base"}, {"Ada": 1, "Bob": 1, "Cid": 2}),
+            ({"row": {"name": "Ada", "age": 7}}, {"Ada": 7, "Bob": 1, "Cid": 2}),
+            ({"take": "ours"}, {"Ada": 3, "Bob": 1, "Cid": 2}),
+            ({"take": "theirs"}, {"Ada": 2, "Bob": 1, "Cid": 2}),
+            ({"take": "delete"}, {"Bob": 1, "Cid": 2}),
+        ],
+        keep=2,
+    ),
 )
 def test_a_file_decides_entity_by_entity(
     call: Door, contested: Path, decision: dict[str, object], ages: dict[str, int]
@@ -279,17 +285,20 @@ def test_decisions_come_from_standard_input_and_win_over_the_strategy(
 
 @pytest.mark.parametrize(
     ("line", "text"),
-    [
-        ('{"type": "Person", "id": "Ada", "take": "mine"}', "resolution 1: take is 'mine'"),
-        ('{"type": "Person", "id": "Ada"}', "resolution 1: it has either take or row"),
-        ('\n{"type": "Person"', "resolution 2: it is no JSON"),
-        (
-            '{"type": "Person", "id": "Ada", "take": "ours"}\n'
-            '{"type": "Person", "id": "Bob", "take": "ours"}',
-            "the resolution of Person 'Bob' is for an entity without a conflict",
-        ),
-        ('{"type": "Person", "id": "Ada", "row": {"size": 1}}', "no property 'size'"),
-    ],
+    thinned(
+        [
+            ('{"type": "Person", "id": "Ada", "take": "mine"}', "resolution 1: take is 'mine'"),
+            ('{"type": "Person", "id": "Ada"}', "resolution 1: it has either take or row"),
+            ('\n{"type": "Person"', "resolution 2: it is no JSON"),
+            (
+                '{"type": "Person", "id": "Ada", "take": "ours"}\n'
+                '{"type": "Person", "id": "Bob", "take": "ours"}',
+                "the resolution of Person 'Bob' is for an entity without a conflict",
+            ),
+            ('{"type": "Person", "id": "Ada", "row": {"size": 1}}', "no property 'size'"),
+        ],
+        keep=2,
+    ),
 )
 def test_a_decision_that_means_nothing_is_refused(
     call: Door, contested: Path, line: str, text: str

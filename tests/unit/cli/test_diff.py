@@ -92,7 +92,7 @@ def test_json_is_the_change_set(call: Door, team: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "code", "text"),
     [
-        (["main", "nope"], 1, "there is no branch and no commit 'nope'"),
+        (["main", "nope"], 1, "there is no branch, no commit and no tag 'nope'"),
         (["main", "draft", "--type", "Cat"], 1, "there is no type 'Cat'"),
         (["main", "draft", "--kind", "nodes"], 1, "'nodes'"),
         (["main", "draft", "--op", "merge"], 1, "'merge'"),

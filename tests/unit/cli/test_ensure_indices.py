@@ -19,7 +19,7 @@ def add_person(path: Path, name: str, *, branch: str = "main") -> None:
 
 
 def newest(call: Door, graph: Path, branch: str = "main") -> dict[str, object]:
-    listed = call("commit", "list", graph, "--branch", branch, "--json")
+    listed = call("commit", "list", graph, "--all", "--branch", branch, "--json")
     found: dict[str, object] = json.loads(listed.stdout)["commits"][0]
     return found
 

@@ -65,7 +65,8 @@ def test_the_graph_may_be_a_store(call: Door, people: Path) -> None:
     [
         (["--type", "Persom"], 1, "invalid_argument"),
         (["--branch", "nope"], 1, "branch_not_found"),
-        (["--snapshot", "x"], 2, "usage"),
+        (["--snapshot", "x"], 1, "commit_not_found"),
+        (["--snapshot", "x", "--branch", "main"], 2, "usage"),
         (["--as", "ann"], 2, "usage"),
     ],
 )
@@ -83,6 +84,7 @@ def test_an_unknown_type_is_told_with_the_nearest_one(call: Door, people: Path) 
     assert "did you mean Person?" in result.stderr
 
 
+@pytest.mark.extended
 def test_a_closed_pipe_ends_an_export_quietly_with_0(tmp_path: Path) -> None:
     path = tmp_path / "many.omni"
     with Graph.init(path, schema="node N { name: String @key }") as graph, graph.write() as writer:
@@ -111,6 +113,7 @@ def test_an_export_leaves_no_trace(call: Door, people: Path) -> None:
     assert listing() == before
 
 
+@pytest.mark.extended
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
 def test_a_full_disk_is_an_error(people: Path) -> None:
     with Path("/dev/full").open("wb") as full:

@@ -7,9 +7,10 @@ import pytest
 import typer
 
 from omnigraph import errors
-from omnigraph.cli.failures import envelope_of, public_code, report, translate
+from omnigraph.cli.failures import report, translate
 from omnigraph.cli.output import Output
 from omnigraph.errors import JsonValue, OmnigraphError
+from omnigraph.graph.results.envelope import envelope_of, public_code
 
 # The closed set of the HTTP contract; "-" where an error has no code there.
 PUBLIC_CODES = {
@@ -21,15 +22,15 @@ PUBLIC_CODES = {
         source_error input_changed setting_invalid usage not_served policy_invalid cluster_refused
     """,
     "not_found": """
-        route_not_found graph_not_found branch_not_found commit_not_found stored_query_not_found
-        blob_not_found
+        route_not_found graph_not_found branch_not_found commit_not_found tag_not_found
+        stored_query_not_found blob_not_found
     """,
     "method_not_allowed": "method_not_allowed",
     "conflict": """
         read_set_conflict published_dataset_version_conflict blob_precondition merge_conflicts
-        key_conflict idempotency_key_reused branch_exists branch_has_descendants schema_diverged
-        schema_apply_blocked_by_branches parentless_commit schema_boundary cluster_managed
-        graph_exists root_not_empty init_in_progress
+        key_conflict idempotency_key_reused branch_exists branch_has_descendants branch_has_tags
+        tag_exists schema_diverged schema_apply_blocked_by_branches parentless_commit
+        schema_boundary cluster_managed graph_exists root_not_empty init_in_progress
     """,
     "unauthorized": "unauthenticated",
     "forbidden": "policy_denied read_only",
@@ -78,6 +79,8 @@ def test_an_envelope_has_the_detail_object_of_the_contract() -> None:
     assert envelope_of(blocked)["recovery_required"] == {"operation_id": "01K"}
     children = errors.BranchHasDescendants("delete b first", branch="a", descendants=["b"])
     assert envelope_of(children)["branch_descendants"] == {"names": ["b"]}
+    tagged = errors.BranchHasTags("delete v1 first", branch="a", tags=["v1"])
+    assert envelope_of(tagged)["branch_tags"] == {"names": ["v1"]}
     large = errors.ResourceLimit("too many", resource="query_binding_rows", limit=5, actual=9)
     assert envelope_of(large)["resource_limit"] == {
         "resource": "query_binding_rows",

@@ -59,6 +59,7 @@ def test_a_graph_is_never_replaced(call: Door, schema: Path, graph: Path, extra:
     assert (envelope["code"], envelope["reason"]) == ("conflict", "graph_exists")
 
 
+@pytest.mark.extended
 def test_force_clears_what_a_killed_init_left(start: Door, call: Door, schema: Path) -> None:
     killed = start(
         *("init", "new.omni", "--schema", schema.name),

@@ -262,6 +262,18 @@ def test_twenty_violations_are_shown_and_the_others_counted(load: Door, people: 
     ]
 
 
+def test_every_kind_of_violation_is_among_those_that_are_shown(load: Door, people: Path) -> None:
+    bad = [node(f"P{number:02}", age=-1) for number in range(25)]
+    result = load(lines=[*bad, edge("Ada", "nobody")])
+    shown = result.stderr.removeprefix(echo(people)).splitlines()[1:]
+    assert [line.split(":")[0] for line in shown] == [
+        *(f"  line {number}" for number in range(2, 20)),
+        "  line 26, edge Knows",
+        "  and 6 more",
+        "  in all",
+    ]
+
+
 def test_append_of_a_row_that_exists_ends_with_1(load: Door, people: Path) -> None:
     result = load("--json", lines=[node("Ada"), node("Bob")])
     assert (result.returncode, result.stdout) == (1, "")
@@ -291,7 +303,9 @@ def test_the_same_key_again_prints_the_first_receipt(load: Door, people: Path) -
     first = load(*words, lines=[node("Bob")])
     moved = head(people)
     again = load(*words, lines=[node("Bob")])
-    assert again.stdout == f"{first.stdout.rstrip()} of an earlier load with this key\n"
+    said, receipt = again.stdout.split("\n", 1)
+    assert said == f"already loaded, nothing is written; commit {moved} was:"
+    assert receipt == f"{first.stdout.rstrip()} of an earlier load with this key\n"
     assert again.stderr == f"{echo(people)}engine local: nothing was loaded again\n"
     assert head(people) == moved
     other = load(*words, "--json", lines=[node("Cy")])

@@ -4,7 +4,7 @@ from subprocess import CompletedProcess
 
 import pytest
 
-from omnigraph.cli.logs import EventFormatter
+from omnigraph.server.logs import EventFormatter, is_worth_a_line
 
 Door = Callable[..., CompletedProcess[str]]
 
@@ -39,3 +39,33 @@ def test_with_json_only_errors_are_logged_unless_more_is_asked_for(
 ) -> None:
     assert call("version", *words, environ=environ).returncode == 0
     assert levels == [level]
+
+
+@pytest.fixture
+def handlers(monkeypatch: pytest.MonkeyPatch) -> list[logging.Handler]:
+    """The handlers that the log was started with."""
+    found: list[logging.Handler] = []
+    monkeypatch.setattr(logging, "basicConfig", lambda *, handlers, **_: found.extend(handlers))
+    return found
+
+
+@pytest.mark.parametrize(("words", "is_shown"), [([], False), (["--log-level", "debug"], True)])
+def test_what_libraries_tell_of_their_work_is_for_debugging(
+    call: Door, handlers: list[logging.Handler], words: list[str], *, is_shown: bool
+) -> None:
+    assert call("version", *words).returncode == 0
+    record = logging.makeLogRecord({"name": "pylance", "levelno": logging.INFO})
+    assert bool(handlers[0].filter(record)) is is_shown
+
+
+@pytest.mark.parametrize(
+    ("name", "level", "is_shown"),
+    [
+        ("pylance", logging.INFO, False),
+        ("py4j.clientserver", logging.INFO, False),
+        ("pylance", logging.WARNING, True),
+        ("omnigraph.graph", logging.INFO, True),
+    ],
+)
+def test_warnings_and_events_of_our_own_are_shown(name: str, level: int, *, is_shown: bool) -> None:
+    assert is_worth_a_line(logging.makeLogRecord({"name": name, "levelno": level})) is is_shown

@@ -119,6 +119,7 @@ def test_json_is_the_body_of_the_contract(change: Door, people: Path) -> None:
         "merged_parent_commit_id",
         "actor_id",
         "created_at",
+        "committed_at",
         "kind",
         "operation_id",
     }
@@ -313,7 +314,7 @@ def test_what_cannot_run_is_one_line_with_its_exit_code_and_writes_nothing(
 def test_no_graph_is_said_without_a_uri_that_the_command_does_not_take(call: Door) -> None:
     result = call("mutate", "-e", ADD)
     assert (result.returncode, result.stdout) == (2, "")
-    assert result.stderr.startswith("error: no graph is addressed; give --store URI, --profile")
+    assert result.stderr.startswith("error: no graph is addressed; give --store URI, --server")
 
 
 def test_a_query_that_does_not_compile_shows_its_line_in_its_file(

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from omnigraph.cli.operator_config import Binding, OperatorConfig, read_operator_config
+from omnigraph.cli.operator_config import Alias, Binding, OperatorConfig, read_operator_config
 from omnigraph.cli.row_style import CellLayout, RowFormat, RowStyle
 from omnigraph.errors import SettingInvalid
 
@@ -32,12 +32,22 @@ def read(folder: Path, text: str | bytes) -> OperatorConfig:
 def test_the_example_of_the_contract_is_read_without_a_warning(tmp_path: Path) -> None:
     assert read(tmp_path, COMPLETE) == OperatorConfig(
         actor="act-me",
-        defaults=Binding(server="prod"),
+        defaults=Binding(server="prod", default_graph="knowledge"),
         profiles={
-            "staging": Binding(server="prod"),
+            "staging": Binding(server="prod", default_graph="knowledge"),
             "literal": Binding(server="https://other.example.com"),
-            "brain-admin": Binding(cluster="brain"),
+            "brain-admin": Binding(cluster="brain", default_graph="knowledge"),
             "scratch": Binding(store="./scratch.omni"),
+        },
+        servers={"prod": "https://graph.example.com"},
+        aliases={
+            "triage": Alias(
+                query="weekly",
+                server="prod",
+                graph="knowledge",
+                args=("since",),
+                params={"limit": 20},
+            )
         },
         settings={"spark": {"master": "local[2]"}, "pipeline": None},
     )

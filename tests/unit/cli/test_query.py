@@ -373,7 +373,7 @@ def test_what_cannot_run_is_one_line_with_its_exit_code(ask: Door, case: Case) -
 
 def test_a_budget_is_named_in_the_envelope(ask: Door) -> None:
     late = ask("-e", SLOW, "--timeout", "0.001", "--json")
-    assert json.loads(late.stderr)["deadline_exceeded"] == {"limit_ms": 1}
+    assert json.loads(late.stderr)["deadline_exceeded"] == {"limit_ms": 1, "phase": "query"}
     large = ask("-e", SLOW, "--json", environ={"OMNIGRAPH_MAX_BINDING_ROWS": "5"})
     assert json.loads(large.stderr)["resource_limit"] == {
         "resource": "query_binding_rows",
@@ -437,8 +437,9 @@ def test_without_an_address_the_ways_to_give_one_have_no_argument(call: Door) ->
     result = call("query", "-e", ALL)
     assert (result.returncode, result.stdout) == (2, "")
     assert result.stderr == (
-        "error: no graph is addressed; give --store URI, --profile NAME, or set defaults.store in "
-        "the operator config\n"
+        "error: no graph is addressed; give --store URI, --server NAME|URL with --graph ID, "
+        "--profile NAME, set defaults.store or defaults.server in the operator config, or name one "
+        "as cli.graph in omnigraph.yaml\n"
     )
 
 

@@ -23,8 +23,9 @@ def test_a_file_that_names_no_graph_needs_one(call: Door) -> None:
     result = call("run", "pipeline.yaml")
     assert (result.returncode, result.stdout) == (2, "")
     assert result.stderr == (
-        "error: no graph is addressed; give its `graph`, --store URI, --profile NAME, or set "
-        "defaults.store in the operator config\n"
+        "error: no graph is addressed; give its `graph`, --store URI, --server NAME|URL with "
+        "--graph ID, --profile NAME, set defaults.store or defaults.server in the operator config, "
+        "or name one as cli.graph in omnigraph.yaml\n"
     )
     Path("pipeline.yaml").write_text(f"graph: http://127.0.0.1:1\n{PIPELINE.lstrip()}")
     served = call("run", "pipeline.yaml")

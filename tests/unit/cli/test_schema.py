@@ -5,6 +5,8 @@ from subprocess import CompletedProcess
 
 import pytest
 
+from omnigraph import Graph
+
 Door = Callable[..., CompletedProcess[str]]
 
 
@@ -72,14 +74,98 @@ def test_data_loss_is_planned_only_when_allowed(call: Door, schema: Path, desire
     assert call(*files).stdout != call(*files, "--allow-data-loss").stdout
 
 
-@pytest.mark.parametrize("extra", [[], ["--store", "g"]])
-def test_a_plan_for_a_graph_is_not_in_this_version(
-    call: Door, schema: Path, extra: list[str]
+@pytest.fixture
+def filled(graph: Path) -> Path:
+    """The graph with a person."""
+    with Graph.open(graph) as opened:
+        opened.mutate('query q() { insert Person { name: "ada" } }')
+    return graph
+
+
+@pytest.mark.parametrize("where", ["argument", "--store"])
+def test_a_plan_for_a_graph_knows_its_rows_and_writes_nothing(
+    call: Door, filled: Path, desired: Path, where: str
 ) -> None:
-    result = call("schema", "plan", "--schema", schema, *extra)
+    desired.write_text("node Person { name: String @key  level: I64 }\n", encoding="utf-8")
+    address = [filled] if where == "argument" else ["--store", filled]
+    before = sorted(filled.rglob("*"))
+    result = call("schema", "plan", "--schema", desired, *address)
+    assert (result.returncode, result.stderr) == (1, "")
+    assert "[OG-MF-103] property `Person.level` is required" in result.stdout
+    assert "taken as empty" not in result.stdout
+    assert sorted(filled.rglob("*")) == before
+
+
+def test_a_plan_needs_a_graph_or_a_file(call: Door, schema: Path) -> None:
+    result = call("schema", "plan", "--schema", schema)
     assert (result.returncode, result.stdout) == (2, "")
-    assert "not in this version" in result.stderr
-    assert "--from-schema" in result.stderr
+    assert "no graph is addressed" in result.stderr
+
+
+def test_an_apply_shows_its_steps_and_makes_one_commit(
+    call: Door, graph: Path, desired: Path
+) -> None:
+    desired.write_text(
+        'node Human @rename_from("Person") { name: String @key  level: I64 @default(7) }\n',
+        encoding="utf-8",
+    )
+    result = call("schema", "apply", "--schema", desired, graph, "--as", "ada")
+    assert result.returncode == 0, result.stderr
+    assert f"omnigraph schema apply → {graph} (direct, local)" in result.stderr
+    assert "rename_type node Human (from Person)" in result.stderr
+    assert result.stdout.startswith("applied  yes\n")
+    assert call("schema", "show", graph).stdout == desired.read_text(encoding="utf-8")
+    first = call("commit", "list", graph).stdout.splitlines()[0].split()
+    assert (first[2], first[4]) == ("schema_apply", "ada")
+    again = call("schema", "apply", "--schema", desired, graph, "--quiet")
+    assert (again.returncode, again.stderr) == (0, "")
+    assert again.stdout == "applied  no, the graph has this schema already\nsteps    0\n"
+
+
+def test_an_apply_in_json_is_the_body_of_the_contract(
+    call: Door, graph: Path, schema: Path, desired: Path
+) -> None:
+    desired.write_text(schema.read_text(encoding="utf-8") + "node City {}\n", encoding="utf-8")
+    result = call("schema", "apply", "--schema", desired, graph, "--json")
+    body = json.loads(result.stdout)
+    assert result.returncode == 0, result.stderr
+    assert (body["supported"], body["applied"], body["step_count"]) == (True, True, 1)
+    assert body["steps"] == [{"kind": "add_type", "type_kind": "node", "type_name": "City"}]
+    assert body["uri"] == str(graph)
+    assert body["graph_manifest_version"] == body["commit"]["graph_manifest_version"]
+
+
+def test_a_refused_apply_tells_every_reason_and_the_rows(
+    call: Door, filled: Path, desired: Path
+) -> None:
+    desired.write_text("node Person { name: String @key  level: I64 }\n", encoding="utf-8")
+    result = call("schema", "apply", "--schema", desired, filled)
+    assert (result.returncode, result.stdout) == (1, "")
+    assert "error: the schema cannot be applied, nothing was changed: [OG-MF-103]" in result.stderr
+    desired.write_text('node Person { name: String @key  @check(name, "^z") }\n', encoding="utf-8")
+    result = call("schema", "apply", "--schema", desired, filled)
+    assert (result.returncode, result.stdout) == (1, "")
+    assert "[OG-MF-107]" in result.stderr
+    told = json.loads(call("schema", "apply", "--schema", desired, filled, "--json").stderr)
+    assert told["reason"] == "schema_refused"
+    assert told["diagnostics"][0]["count"] == len(told["diagnostics"][0]["examples"]) > 0
+
+
+def test_other_branches_block_an_apply_and_are_named(
+    call: Door, graph: Path, schema: Path, desired: Path
+) -> None:
+    desired.write_text(schema.read_text(encoding="utf-8") + "node City {}\n", encoding="utf-8")
+    assert call("branch", "create", "rev", "--uri", graph).returncode == 0
+    result = call("schema", "apply", "--schema", desired, graph, "--json")
+    assert result.returncode == 1
+    assert json.loads(result.stderr)["schema_apply_blocked"] == {"branches": ["rev"]}
+
+
+def test_data_is_removed_elsewhere_only_with_consent(call: Door, schema: Path) -> None:
+    call_it = ("schema", "apply", "--schema", schema, "s3://bucket/graph", "--allow-data-loss")
+    result = call(*call_it)
+    assert (result.returncode, result.stdout) == (1, "")
+    assert "pass --yes" in result.stderr
 
 
 def test_a_plan_between_files_takes_no_graph(call: Door, schema: Path) -> None:

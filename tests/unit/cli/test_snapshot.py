@@ -47,6 +47,30 @@ def test_json_is_the_body_of_the_contract(call: Door, graph: Path) -> None:
     }
 
 
+def test_what_maintenance_is_due_is_told_until_it_is_done(call: Door, graph: Path) -> None:
+    with Graph.open(graph) as opened:
+        with opened.write() as writer:
+            writer.append("Person", pa.table({"name": [f"p{number}" for number in range(1_024)]}))
+            writer.commit()
+        due = "1,024 of 1,024 rows without an index"
+        told = call("snapshot", graph)
+        assert (told.returncode, told.stderr) == (0, f"maintenance is due: node:Person: {due}\n")
+        assert "due" not in told.stdout
+        assert call("snapshot", graph, "--at", "0").stderr == ""
+        examined = [check for check in maintenance(call, graph) if check["status"] == "warning"]
+        assert due in examined[0]["found"]
+        assert "omnigraph optimize" in examined[0]["remedy"]
+        opened.maintenance.run_due()
+    assert call("snapshot", graph).stderr == ""
+    assert [check["found"] for check in maintenance(call, graph)] == ["nothing is due"]
+
+
+def maintenance(call: Door, graph: Path) -> list[dict[str, str]]:
+    """What `doctor` says of it."""
+    checks = json.loads(call("doctor", graph, "--json").stdout)["checks"]
+    return [check for check in checks if check["name"].startswith("Maintenance")]
+
+
 def test_a_branch_shows_what_it_holds_itself(call: Door, graph: Path) -> None:
     call("branch", "create", "draft", "--uri", graph)
     add_person(graph, "Ada", branch="draft")

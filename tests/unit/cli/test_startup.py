@@ -6,6 +6,7 @@ import sys
 import pytest
 
 HEAVY = {
+    "cedarpy",
     "datafusion",
     "fastapi",
     "httpx",
@@ -40,7 +41,7 @@ sys.exit(code)
         ["lint", "--help"],
         ["init", "--help"],
         ["query", "--help"],
-        ["explain", "--help"],
+        ["policy", "explain", "--help"],
         ["branch", "create", "--help"],
         ["lnt"],
     ],

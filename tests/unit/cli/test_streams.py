@@ -31,6 +31,7 @@ def test_a_closed_pipe_ends_quietly_with_0(closed_pipe: int, words: list[str]) -
     assert (result.returncode, result.stderr) == (0, b"")
 
 
+@pytest.mark.extended
 def test_a_closed_pipe_ends_a_command_on_a_graph_quietly_with_0(
     closed_pipe: int, graph: Path
 ) -> None:

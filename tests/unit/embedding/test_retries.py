@@ -107,6 +107,7 @@ def test_an_answer_that_does_not_come_ends_with_the_timeout_of_the_request(
     assert len(server.seen) == 2
 
 
+@pytest.mark.extended
 def test_an_answer_that_comes_byte_by_byte_ends_with_the_timeout_of_the_request(
     server: ProviderServer, opener: Opener
 ) -> None:

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from omnigraph import Graph
 from omnigraph.embedding import Embedder
+from omnigraph.engine.engine import Engine
 from omnigraph.graph.commit.txn import PreparedWrite, WriteRequest, WriteTxn
 from omnigraph.graph.manifest.intent import SidecarKind
 from omnigraph.graph.manifest.table_refs import ref_of
@@ -59,6 +60,30 @@ class Opened:
     ) -> None:
         for each in self._opened:
             each.close()
+
+
+class SteppedClock:
+    """A clock that stands still, and jumps by an hour when it is asked for the n-th time."""
+
+    def __init__(self, jumps_at: int | None = None) -> None:
+        self.calls = 0
+        self._jumps_at = jumps_at
+
+    def now_ms(self) -> int:
+        return 0
+
+    def now_us(self) -> int:
+        return 0
+
+    def monotonic_us(self) -> int:
+        self.calls += 1
+        has_jumped = self._jumps_at is not None and self.calls >= self._jumps_at
+        return 3_600_000_000 if has_jumped else 0
+
+
+def engine_at(graph: Graph, clock: SteppedClock) -> Engine:
+    """The engine of an open graph, with a clock of its own."""
+    return Engine(graph._graph.tables, quick().queries, clock, graph._engine._embedder)
 
 
 def quick(**env: str) -> Settings:

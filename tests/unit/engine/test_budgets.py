@@ -7,10 +7,10 @@ import time
 
 import pytest
 from tests.extended import thinned
-from tests.unit.engine.graphs import Opened, ask, fill, first_of, quick
+from tests.unit.engine.graphs import Opened, SteppedClock, ask, engine_at, fill, first_of
 
 from omnigraph import Graph
-from omnigraph.engine.engine import Engine, QueryRequest
+from omnigraph.engine.engine import QueryRequest
 from omnigraph.errors import (
     BranchNotFound,
     Cancelled,
@@ -79,29 +79,6 @@ def graph(shared: Opened) -> Graph:
     return made
 
 
-class SteppedClock:
-    """A clock that stands still, and jumps by an hour when it is asked for the n-th time."""
-
-    def __init__(self, jumps_at: int | None = None) -> None:
-        self.calls = 0
-        self._jumps_at = jumps_at
-
-    def now_ms(self) -> int:
-        return 0
-
-    def now_us(self) -> int:
-        return 0
-
-    def monotonic_us(self) -> int:
-        self.calls += 1
-        has_jumped = self._jumps_at is not None and self.calls >= self._jumps_at
-        return 3_600_000_000 if has_jumped else 0
-
-
-def engine_at(graph: Graph, clock: SteppedClock) -> Engine:
-    return Engine(graph._graph.tables, quick().queries, clock, graph._engine._embedder)
-
-
 # --- time -------------------------------------------------------------------------------------
 
 
@@ -120,7 +97,8 @@ def test_a_query_may_run_out_of_time_at_every_step_and_leaves_the_graph_as_it_wa
             found = engine_at(graph, SteppedClock(number)).query(request).to_arrow()
         except DeadlineExceeded as error:
             late += 1
-            assert error.details == {"timeout_ms": 30_000}  # noqa: PT017 - it may not be late
+            told = {"timeout_ms": 30_000, "phase": "query"}
+            assert error.details == told  # noqa: PT017 - it may not be late
         else:
             assert found == wanted
     assert late

@@ -218,6 +218,57 @@ def test_merge_replaces_whole_rows_and_adds_the_others(graph: Graph) -> None:
     ]
 
 
+def test_a_merge_writes_only_rows_that_differ_and_nothing_if_none_does(
+    graph: Graph, root: Path
+) -> None:
+    same = node("Person", name="bob", age=40, nick=None)
+    picture = node("Note", id="n1", text="n", picture="base64:AAEC")
+    load(graph, picture, mode="append")
+    report = load(
+        graph,
+        same,
+        node("Person", name="ann", age=31),
+        node("Note", id="n2", text="n"),
+        picture,
+        mode="merge",
+    )
+    assert [(each.table, each.added, each.changed, each.unchanged) for each in report.tables] == [
+        ("node:Note", 1, 0, 1),
+        ("node:Person", 0, 1, 1),
+    ]
+    assert report.commit is not None
+    assert report.commit.stats["load"]["unchanged"] == {"node:Note": 1, "node:Person": 1}
+    before = everything(graph, root)
+    for options in ({}, {"dry_run": True}):
+        again = load(graph, same, picture, mode="merge", **options)
+        assert again.commit is None
+        assert {each.table: each.unchanged for each in again.tables} == {
+            "node:Note": 1,
+            "node:Person": 1,
+        }
+    assert everything(graph, root) == before
+    other = node("Note", id="n1", text="n", picture="base64:AAED")
+    assert load(graph, other, mode="merge").tables[0].changed == 1
+
+
+def test_a_row_that_another_changes_while_a_merge_leaves_it_out_is_merged_after_all(
+    graph: Graph,
+) -> None:
+    mine = [node("Person", name="ann", age=30, email="a@x", nick=None), node("City", name="bern")]
+    others: list[object] = []
+
+    def overtake() -> None:
+        if not others:
+            change = 'query q() { update Person set { age: 99 } where name = "ann" }'
+            others.append(graph.mutate(change))
+
+    with armed("load.post_stage_pre_lease", overtake):
+        report = load(graph, *mine, mode="merge")
+    assert others
+    assert report.commit is not None
+    assert rows(graph, "Person", "name", "age")[0] == ("ann", 30)
+
+
 def test_the_last_of_records_with_one_edge_id_wins_a_merge(graph: Graph) -> None:
     report = load(
         graph,
@@ -801,10 +852,11 @@ def test_keys_and_ids_may_be_any_text(graph: Graph) -> None:
     assert details_of(caught.value)["counts"] == {"key_conflict": 2 * len(ODD)}
     report = load(graph, *known, *people, mode="merge")
     size = len(ODD)
-    assert counts(report) == {
-        "node:Person": (size, 0, size, 0, 0),
-        "edge:Knows": (size, 0, size, 0, 0),
-    }
+    assert report.commit is None
+    assert [(each.table, each.read, each.unchanged) for each in report.tables] == [
+        ("node:Person", size, size),
+        ("edge:Knows", size, size),
+    ]
     for name in names:
         with pytest.raises(LoadRejected, match="not found in Person"):
             load(graph, edge("Knows", name, "ann"), mode="append")
@@ -909,3 +961,76 @@ def test_a_table_that_is_out_of_balance_is_an_internal_error() -> None:
     report = TableReport(table="node:City", read=3, added=1, changed=1)
     with pytest.raises(Exception, match="3 rows were read and 2 are accounted for"):
         report.require_balance()
+
+
+# --- some columns -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("options", [{"mode": "update"}, {"mode": "merge", "partial": True}])
+def test_rows_of_some_columns_change_only_those(graph: Graph, options: dict[str, Any]) -> None:
+    report = load(
+        graph,
+        node("Person", name="ann", age=31),
+        node("Person", name="bob", nick="bobby", email=None),
+        **options,
+    )
+    assert counts(report) == {"node:Person": (2, 0, 2, 0, 0)}
+    expected = [("ann", 31, "a@x", None), ("bob", 40, None, "bobby")]
+    assert rows(graph, "Person", "name", "age", "email", "nick") == expected
+    table = pa.table({"id": ["k1"], "since": pa.array([7], pa.int32())})
+    graph.load({"Knows": table}, **options)
+    assert rows(graph, "Knows", "id", "src", "dst", "since") == [("k1", "ann", "bob", 7)]
+    again = load(graph, node("Person", name="ann", age=31), **options)
+    assert (again.commit, again.tables[0].unchanged) == (None, 1)
+
+
+def test_an_update_keeps_blobs_and_refuses_rows_that_are_not_there(graph: Graph) -> None:
+    load(graph, node("Note", id="n1", text="n", picture="base64:AAEC"), mode="append")
+    load(graph, node("Note", id="n1", text="m"), mode="update")
+    assert graph.blob("node", "Note", "n1", "picture").read() == b"\x00\x01\x02"
+    with pytest.raises(LoadRejected) as caught:
+        load(
+            graph,
+            node("Note", id="n2", text="x"),
+            node("Note", text="x"),
+            node("Person", name="cid", age=-1),
+            mode="update",
+        )
+    details = details_of(caught.value)
+    assert details["counts"] == {"range_violation": 1, "required_missing": 1, "unknown_key": 2}
+    unknown = [each for each in details["violations"] if each["code"] == "unknown_key"]
+    assert unknown[0]["message"] == "there is no Note 'n2' to update"
+    assert unknown[0]["input_line"] == 1
+
+
+def test_a_partial_merge_adds_rows_that_must_then_be_whole(graph: Graph) -> None:
+    report = load(graph, node("Person", name="cid"), mode="merge", partial=True)
+    assert report.tables[0].added == 1
+    assert rows(graph, "Person", "name", "nick")[2] == ("cid", "none")
+    with pytest.raises(LoadRejected, match="text"):
+        load(graph, node("Note", id="n9"), mode="merge", partial=True)
+    for mode in ("append", "overwrite"):
+        with pytest.raises(InvalidArgument, match="whole rows"):
+            load(graph, node("Person", name="dan"), mode=mode, partial=True)
+
+
+def test_rules_hold_for_rows_as_an_update_leaves_them(graph: Graph) -> None:
+    with pytest.raises(LoadRejected, match="@unique violation"):
+        load(graph, node("Person", name="bob", email="a@x"), mode="update")
+    table = pa.table({"id": ["k1"], "dst": ["nobody"]})
+    with pytest.raises(LoadRejected, match="not found in Person"):
+        graph.load({"Knows": table}, mode="update")
+
+
+def test_an_update_takes_what_others_wrote_meanwhile(graph: Graph) -> None:
+    others: list[object] = []
+
+    def overtake() -> None:
+        if not others:
+            change = 'query q() { update Person set { nick: "annie" } where name = "ann" }'
+            others.append(graph.mutate(change))
+
+    with armed("load.post_stage_pre_lease", overtake):
+        load(graph, node("Person", name="ann", age=31), mode="update")
+    assert others
+    assert rows(graph, "Person", "name", "age", "nick")[0] == ("ann", 31, "annie")

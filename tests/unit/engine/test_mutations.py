@@ -5,9 +5,10 @@ from collections.abc import Mapping
 
 import pyarrow as pa
 import pytest
-from tests.unit.engine.graphs import Opened
+from tests.unit.engine.graphs import Opened, SteppedClock, engine_at
 
 from omnigraph import Graph
+from omnigraph.engine.writes.mutations import MutationRequest
 from omnigraph.errors import (
     DeadlineExceeded,
     IdempotencyKeyReused,
@@ -19,6 +20,7 @@ from omnigraph.errors import (
 )
 from omnigraph.failpoints import armed
 from omnigraph.graph.results.mutation_result import MutationResult
+from omnigraph.ids import MAIN_BRANCH
 
 SCHEMA = """
 node Person {
@@ -209,8 +211,12 @@ def test_the_receipt_is_that_of_the_contract(graph: Graph) -> None:
 
 
 def test_without_time_or_the_right_to_write_nothing_happens(graphs: Opened, graph: Graph) -> None:
-    with pytest.raises(DeadlineExceeded):
-        graph.mutate('query m() { insert City { name: "x" } }', timeout_s=0.000001)
+    source = 'query m() { insert City { name: "x" } }'
+    request = MutationRequest(source=source, branch=MAIN_BRANCH)
+    for number in range(2, 5):
+        late = engine_at(graph, SteppedClock(number))
+        with pytest.raises(DeadlineExceeded):
+            late.mutate(graph._graph.protocol, graph._graph.ids, request, timeout_s=1)
     reader = Graph.open(graphs._root / "g0", mode="read_only")
     with reader, pytest.raises(ReadOnlyGraph):
         run(reader, 'insert City { name: "x" }')
@@ -291,3 +297,55 @@ def test_deletes_of_other_nodes_and_their_edges_do_not_disturb_each_other(
 
 
 # --- vectors ----------------------------------------------------------------------------------
+
+
+def test_an_insert_of_what_is_absent_leaves_a_node_that_came_meanwhile(
+    graphs: Opened, graph: Graph
+) -> None:
+    other = graphs.again(graph)
+    waiting = [7]
+
+    def overtake() -> None:
+        if waiting:
+            run(other, f'insert Person {{ name: "Eve", age: {waiting.pop()} }}')
+
+    with armed("mutation.post_stage_pre_lease", overtake):
+        result = run(graph, 'insert Person if absent { name: "Eve", age: 8 }')
+    assert (result.affected_nodes, result.commit) == (0, None)
+    assert people(graph)["Eve"] == 7
+
+
+def test_an_update_of_edges_meets_whoever_changes_one_that_it_selects(
+    graphs: Opened, graph: Graph
+) -> None:
+    run(graph, 'insert Knows { from: "Diana", to: "Diana", since: 1 }')
+    run(graph, 'insert Knows { from: "Bob", to: "Bob", since: 5 }')
+    other = graphs.again(graph)
+    waiting = ['update Knows set { since: 6 } where from = "Bob" and to = "Bob"']
+
+    def overtake() -> None:
+        if waiting:
+            run(other, waiting.pop())
+
+    update = 'update Knows set { since: 2 } where from = "Diana" and to = "Diana" or since < 2'
+    with armed("mutation.post_stage_pre_lease", overtake):
+        assert run(graph, update).affected_edges == 1
+    waiting.append('delete Person where name = "Diana"')
+    with armed("mutation.post_stage_pre_lease", overtake), pytest.raises(ReadSetChanged):
+        run(graph, update)
+
+
+def test_a_condition_that_names_no_row_meets_every_change(graphs: Opened, graph: Graph) -> None:
+    other = graphs.again(graph)
+    waiting = ['update Person set { age: 1 } where name = "Bob"']
+
+    def overtake() -> None:
+        if waiting:
+            run(other, waiting.pop())
+
+    with armed("mutation.post_stage_pre_lease", overtake), pytest.raises(ReadSetChanged):
+        run(graph, "update Person set { age: 3 } where name != nick")
+    waiting.append('update Person set { age: 2 } where name = "Bob"')
+    with armed("mutation.post_stage_pre_lease", overtake):
+        run(graph, 'delete Person where id in ["Alice", "Diana"] and nick != name')
+    assert people(graph)["Bob"] == 2

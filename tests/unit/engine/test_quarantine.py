@@ -333,16 +333,24 @@ def test_a_failing_load_of_an_existing_key_is_the_conflict_that_it_was(
         set_aside(graph, person("p1"), place, on_error="fail")
 
 
-def test_more_rejects_than_allowed_fail_the_load_without_files(graph: Graph, place: Path) -> None:
+def test_more_rejects_than_allowed_fail_the_load_and_as_many_are_written(
+    graph: Graph, place: Path
+) -> None:
     text = b"".join(person(f"n{n}", age=999) for n in range(4)) + person("fine")
     with pytest.raises(LoadRejected, match="more than 3 of 5 rows are bad") as refused:
         set_aside(graph, text, place, max_rejects=3)
     assert refused.value.details["counts"] == {"range_violation": 4}
     assert refused.value.details["rejected"] is None
-    assert not place.exists()
-    with pytest.raises(LoadRejected, match="rows are bad, so they are not written"):
+    with pytest.raises(LoadRejected, match="more than 3 rows are bad: 3 of them are in"):
         set_aside(graph, text, place, max_rejects=3, on_error="fail")
-    assert not place.exists()
+    files = list(place.glob("*/rejects.ndjson"))
+    assert len(files) == 2
+    for file in files:
+        lines = [json.loads(line)["line"] for line in file.read_text().splitlines()]
+        assert lines == [1, 2, 3]
+    with pytest.raises(LoadRejected, match="more than 0 of 5 rows are bad"):
+        set_aside(graph, text, place, max_rejects=0)
+    assert len(list(place.iterdir())) == 2
     assert set_aside(graph, text, place, max_rejects=4).violations == {"range_violation": 4}
 
 
@@ -502,7 +510,7 @@ def test_a_mark_that_cannot_be_written_is_a_warning(graph: Graph, place: Path) -
     with armed("load.post_stage_pre_lease", occupy):
         report = set_aside(graph, person("new", age=999) + person("fine"), place)
     assert report.commit is not None
-    (warning,) = report.warnings
+    (warning, _) = report.warnings
     assert warning.startswith(f"_COMMITTED could not be written to {report.rejects_uri}")
 
 
@@ -577,3 +585,81 @@ def test_lines_of_other_shapes_are_counted_with_the_rules_that_they_break(
     }
     # Lines that are no records belong to no table.
     assert [(each.read, each.rejected) for each in report.tables] == [(2, 1)]
+
+
+FLIGHTS = """
+node Airport { code: String @key }
+node Flight { number: String @key }
+edge Departs: Flight -> Airport @card(1..1)
+edge Feeds: Flight -> Flight
+"""
+
+
+def flight(number: str) -> bytes:
+    return line({"type": "Flight", "data": {"number": number}})
+
+
+def departure(number: str, code: str) -> bytes:
+    return line({"edge": "Departs", "from": number, "to": code})
+
+
+@pytest.fixture
+def flights(tmp_path: Path) -> Iterator[Graph]:
+    with Graph.init(tmp_path / "flights", schema=FLIGHTS) as opened:
+        opened.load(line({"type": "Airport", "data": {"code": "JFK"}}), mode="append")
+        yield opened
+
+
+def test_nodes_that_a_load_leaves_without_a_required_edge_are_counted(
+    flights: Graph, place: Path
+) -> None:
+    early = flights.load(flight("1"), mode="append")
+    assert early.warnings == (
+        "1 node of Flight has no edge Departs, and @card(1..1) asks for one or more",
+    )
+    rows = flight("2") + departure("2", "JFK") + flight("3") + departure("3", "??")
+    report = set_aside(flights, rows, place)
+    assert report.warnings == early.warnings  # Of this load only.
+    assert flights.load(departure("1", "JFK"), mode="append").warnings == ()
+    notes = flights.maintenance.verify().notes
+    assert notes == (
+        "main: 1 node of Flight has no edge Departs, and @card(1..1) asks for one or more",
+    )
+    again = flights.load(departure("2", "JFK"), mode="overwrite")
+    assert again.warnings[0].startswith("2 nodes of Flight have no edge Departs")
+
+
+def test_a_cascade_rejects_nodes_that_lose_their_required_edges_and_edges_to_them(
+    flights: Graph, place: Path
+) -> None:
+    good = flight("2") + departure("2", "JFK")
+    bad = flight("3") + departure("3", "??")
+    feeds = line({"edge": "Feeds", "from": "2", "to": "3"})
+    report = set_aside(flights, feeds + bad + good, place, cascade=True)
+    assert report.warnings == ()
+    rejects = lines_of(report.rejects_uri)
+    assert sorted(each["code"] for each in rejects) == [
+        "cardinality_violation",
+        "orphan_edge",
+        "orphan_edge",
+    ]
+    (caused,) = [each for each in rejects if "caused_by" in each]
+    assert caused["caused_by"]["code"] == "cardinality_violation"
+    assert flights.snapshot().count("Flight") == 1
+
+
+def test_a_cascade_asks_for_the_required_edges_of_good_rows_too(
+    flights: Graph, place: Path
+) -> None:
+    flights.load(flight("1") + departure("1", "JFK"), mode="append")
+    report = set_aside(flights, flight("1") + flight("4"), place, mode="merge", cascade=True)
+    assert [each["message"] for each in lines_of(report.rejects_uri)] == [
+        "@card violation on edge Departs: source '4' has 0 edges (min 1)"
+    ]
+    whole = set_aside(flights, flight("1"), place, mode="merge", cascade=True)
+    assert whole.rejects_uri is None
+
+
+def test_a_cascade_needs_quarantine(flights: Graph) -> None:
+    with pytest.raises(InvalidArgument, match="cascade"):
+        flights.load(flight("1"), mode="append", cascade=True)

@@ -192,6 +192,7 @@ def test_an_older_commit_shows_its_own_state_for_every_kind_of_query(
     assert set(filled) == set(QUERIES)
 
 
+@pytest.mark.extended
 def test_a_branch_shows_its_own_state_for_every_kind_of_query(graphs: Opened) -> None:
     graph = graphs.init(SCHEMA)
     commit_state(graph, 1)

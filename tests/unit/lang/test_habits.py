@@ -13,16 +13,20 @@ CATALOG = compile_schema(
 CLAUSES = [
     ('$p.name == "A"', "equality is `=`"),
     ("$p.name = 'A'", "double quotes"),
-    ('$p.name = "A" AND $p.age = 1', "one after the other"),
+    ('$p.name = "A" AND $p.age = 1', "did you mean `and`"),
     ('$p.name = "A" && $p.age = 1', "one after the other"),
     ("and $p.age = 1", "one after the other"),
     ("where $p.age = 1", "there is no `where`"),
-    ("$p.age = 1 OR $p.age = 2", "there is no `or`"),
-    ("$p.age IS NULL", "no test for null"),
-    ("$p.age = null", "no test for `null`"),
+    ("$p.age = 1 OR $p.age = 2", "did you mean `or`"),
+    ("$p knows $f or $p.age = 1", "`or` joins conditions"),
+    ("$p.age = 1 || $p.age = 2", "`or` joins conditions"),
+    ("$p.age IS NULL", "did you mean `is`"),
+    ("$p.age is empty", "`$p.x is null`"),
+    ("$p.age = null", "test with `is null`"),
     ("$p.age <> 1", "not equal is `!=`"),
     ('$p.name LIKE "x%"', "starts_with"),
-    ('$p.name in ["a"]', '["a", "b"] contains'),
+    ('$p.name in ("a")', '`$p.x in ["a", "b"]`'),
+    ('$p.name IN ("a")', "did you mean `in`"),
     ("$p.age between 1 and 2", "two comparisons"),
     ('$p.name ends_with "x"', "there is no `ends_with`"),
     ("(p)-[:KNOWS]->(f)", "a traversal is written"),
@@ -32,7 +36,7 @@ CLAUSES = [
     ("$p knows{1..3} $f", "`{1,3}`"),
     ("$p.age > 1e5", "no exponent"),
     ("$p.age > .5", "both sides of the point"),
-    ("not $p.alive", "expected `{`"),
+    ("not $p.alive", "`not ( … )` a condition"),
     ('$p.born > "2020-01-01"', '`date("…")`'),
     ("$p.born > $s", "declare `$s: Date`"),
     ("$p.born > now()", "never compared"),
@@ -44,7 +48,8 @@ TAILS = [
     ("return { $p.name } order by $p.name", "order { $p.x desc }"),
     ("return { $p.name } ORDER { $p.name }", "did you mean `order`"),
     ("return { $p.name } limit 5 order { $p.name }", "before `limit`"),
-    ("return { $p.name } limit 5 offset 3", "`offset` is not supported"),
+    ("return { $p.name } offset 3 limit 5", "`offset n` stands last"),
+    ("return { $p.name } limit 5 skip 3", "`offset n`"),
     ("return { $p.name };", "remove it"),
 ]
 DECLARATIONS = [
@@ -93,7 +98,10 @@ def test_a_habit_in_a_schema_gets_a_hint(source: str, hint: str) -> None:
 
 def test_what_is_expected_is_what_can_really_stand_there() -> None:
     message = _query_message('delete Person where name = "1" ]').splitlines()[0]
-    assert message == "Q000: unexpected `]`; expected one of `delete`, `insert`, `update`, `}`"
+    assert (
+        message
+        == "Q000: unexpected `]`; expected one of `and`, `delete`, `insert`, `or`, `update`, `}`"
+    )
 
 
 @pytest.mark.parametrize(

@@ -40,9 +40,11 @@ def _op(op: ir.Op) -> str:
             filters = "?" * len(op.dst_filters)
             return f"{op.src_var} {arrow}{edge}{hops} {op.dst_var}:{op.dst_type}{filters}"
         case ir.Where():
+            assert isinstance(op.filter, ir.Filter)
             return f"{_expr(op.filter.left)} {op.filter.op} {_expr(op.filter.right)}"
-        case ir.AntiJoin():
-            return f"not({','.join(op.outer_vars)}: {'; '.join(_shown(op.inner))})"
+        case _:
+            word = {ir.AntiJoin: "not", ir.SemiJoin: "exists", ir.Optional: "optional"}[type(op)]
+            return f"{word}({','.join(op.outer_vars)}: {'; '.join(_shown(op.inner))})"
 
 
 def _expr(expr: ir.Expr) -> str:
@@ -189,7 +191,7 @@ def test_contains_is_split_by_the_left_operand() -> None:
     ops = _ops('$a: Person $a.tags contains "x" $a.name contains "y"')
     (scan,) = ops
     assert isinstance(scan, ir.NodeScan)
-    assert [item.op for item in scan.filters] == [
+    assert [item.op for item in scan.filters if isinstance(item, ir.Filter)] == [
         ir.FilterOp.LIST_CONTAINS,
         ir.FilterOp.STR_CONTAINS,
     ]

@@ -11,6 +11,7 @@ import pytest
 from omnigraph.errors import ParameterError
 from omnigraph.lang import PropType, Scalar, bind_params
 from omnigraph.lang.ir import Param
+from omnigraph.limits import MAX_LIST_PARAMETER
 
 
 def _param(
@@ -147,3 +148,12 @@ def test_keys_may_carry_the_dollar_sign_but_not_twice() -> None:
 def test_a_typo_is_answered_with_the_nearest_name() -> None:
     with pytest.raises(ParameterError, match=r"did you mean `p`|the query declares: `p`"):
         bind_params({"pp": 1}, [_param(Scalar.I32)])
+
+
+def test_a_list_of_too_many_values_is_refused() -> None:
+    declared = [Param("ids", PropType(scalar=Scalar.I64, is_list=True))]
+    bind_params({"ids": [1] * MAX_LIST_PARAMETER}, declared)
+    with pytest.raises(ParameterError, match="100,001 values, more than 100,000") as caught:
+        bind_params({"ids": [1] * (MAX_LIST_PARAMETER + 1)}, declared)
+    assert caught.value.details["reason"] == "parameter_type"
+    assert caught.value.details["parameter"] == "ids"

@@ -2,15 +2,17 @@
 
 import os
 import uuid
+from dataclasses import replace
 
 import pyarrow as pa
 import pytest
 from tests.unit.storage.workbench import SCHEMA, layout
 
 from omnigraph.clock import ManualClock
-from omnigraph.errors import InternalError
+from omnigraph.errors import InternalError, StorageUnsupported
 from omnigraph.ids import new_link_uuid, seeded_ids
 from omnigraph.lang import accept_schema, compile_schema
+from omnigraph.storage.indexes import IndexKind, IndexSpec, index_name
 from omnigraph.storage.layout import layout_of, physical_schema, to_physical
 
 
@@ -38,6 +40,25 @@ def test_only_system_columns_are_required_in_the_table() -> None:
     assert [field.name for field in found if not field.nullable] == ["id"]
     assert found.field("id").metadata == {b"lance-schema:unenforced-primary-key": b"true"}
     assert physical_schema(layout("Cites")).field("src").nullable is False
+
+
+def test_properties_of_a_node_named_like_ends_are_properties() -> None:
+    source = "node Airport {\n  dst: String? @index\n  src: I32?\n}"
+    found = layout_of(accept_schema(compile_schema(source)).catalog.node_types["Airport"])
+    assert [field.name for field in physical_schema(found) if not field.nullable] == ["id"]
+    names = {index_name(found, IndexSpec(property_name="dst", kind=kind)) for kind in IndexKind}
+    assert len(names) == len(IndexKind)
+
+
+def test_a_null_for_a_column_that_was_made_without_nulls_is_refused_with_the_way_out() -> None:
+    source = "node Airport {\n  dst: String?\n}"
+    found = layout_of(accept_schema(compile_schema(source)).catalog.node_types["Airport"])
+    old = physical_schema(replace(found, system_columns=("id", "src", "dst")))
+    full = pa.record_batch({"id": pa.array(["a"]), "dst": pa.array(["N"])})
+    assert to_physical(found, old, full).to_pylist() == full.to_pylist()
+    empty = pa.record_batch({"id": pa.array(["a"]), "dst": pa.array([None], pa.utf8())})
+    with pytest.raises(StorageUnsupported, match=r"'dst'.*omnigraph clone"):
+        to_physical(found, old, empty)
 
 
 def test_a_renamed_property_keeps_its_column_and_its_number() -> None:

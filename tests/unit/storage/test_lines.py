@@ -9,7 +9,7 @@ from tests.unit.storage.workbench import FIRST, SECOND, STAMP, Workbench, id_arr
 
 from omnigraph.errors import StorageDenied, StorageUnavailable, StorageUnsupported
 from omnigraph.storage.calls import StoreCall
-from omnigraph.storage.handles import ForkState, Pin, VersionTrace
+from omnigraph.storage.handles import ForkState, Pin, TableHandle, VersionTrace
 from omnigraph.storage.signals import AlreadyExists, LineHasChildren, ObjectMissing
 from omnigraph.storage.table_versions import CACHED_HANDLES, Recent
 
@@ -268,18 +268,57 @@ def test_a_fork_with_a_child_is_not_deleted(bench: Workbench) -> None:
     bench.store.delete_fork(bench.doc, FIRST)
 
 
-def test_a_copied_graph_opens_its_main_line_and_refuses_its_branches(
+def _described(bench: Workbench, handle: TableHandle) -> tuple[object, ...]:
+    """Rows with their row ids and versions, and the numbers of their fragments."""
+    rows = handle.dataset.to_table(
+        columns=["id", "body", "_rowid", "_row_created_at_version", "_row_last_updated_at_version"]
+    )
+    return rows.to_pylist(), [each.fragment_id for each in bench.store.fragments(handle)]
+
+
+def test_a_moved_graph_shows_every_line_as_it_was(bench: Workbench, tmp_path: Path) -> None:
+    main = bench.land(
+        bench.store.stage_compaction(
+            bench.append(bench.doc_table({"id": "a"}, {"id": "b"}), {"id": "c", "body": "x"}), STAMP
+        )
+    )
+    branch = bench.upsert(bench.delete(bench.forked(main), "a"), {"id": "b", "body": "new fox"})
+    second = bench.append(bench.forked(branch, SECOND), {"id": "d"})
+    before = {each.pin: _described(bench, each) for each in (main, branch, second)}
+    old = bench.store.changed_since(branch, main).before.to_pylist()
+    shutil.move(bench.root, tmp_path / "moved")
+    moved = Workbench(tmp_path / "moved")
+    for pin, described in before.items():
+        handle = moved.store.open(bench.doc, pin)
+        assert _described(moved, handle) == described
+        assert handle.pin == pin
+    shown = moved.store.open(bench.doc, branch.pin)
+    base = moved.store.open(bench.doc, main.pin)
+    assert moved.store.changed_since(shown, base).before.to_pylist() == old
+    assert moved.store.search_text(shown, "body", "fox")["id"].to_pylist() == ["b"]
+    assert not bench.root.exists()
+
+
+def test_a_line_of_a_moved_graph_cannot_be_written_to_and_new_ones_can(
     bench: Workbench, tmp_path: Path
 ) -> None:
-    handle = bench.doc_table({"id": "a"})
-    branch = bench.append(bench.forked(handle), {"id": "b"})
-    second = bench.forked(branch, SECOND)
+    main = bench.doc_table({"id": "a"})
+    branch = bench.append(bench.forked(main), {"id": "b"})
     shutil.copytree(bench.root, tmp_path / "copy")
     copy = Workbench(tmp_path / "copy")
-    assert copy.ids(copy.store.open(bench.doc, handle.pin)) == ["a"]
-    for pin in (branch.pin, second.pin):
-        with pytest.raises(StorageUnsupported, match="original location"):
-            copy.store.open(bench.doc, pin)
+    shown = copy.store.open(bench.doc, branch.pin)
+    for write in (
+        lambda: copy.append(shown, {"id": "c"}),
+        lambda: copy.delete(shown, "b"),
+        lambda: copy.store.fork(shown, SECOND),
+        lambda: copy.store.restore(bench.doc, branch.pin.branch, branch.pin.version, STAMP),
+    ):
+        with pytest.raises(StorageUnsupported, match="omnigraph clone"):
+            write()
+    assert copy.ids(copy.append(copy.store.open(bench.doc, main.pin), {"id": "c"})) == ["a", "c"]
+    fresh = copy.forked(copy.store.open(bench.doc, main.pin), SECOND)
+    assert copy.ids(copy.append(fresh, {"id": "d"})) == ["a", "d"]
+    assert copy.ids(shown) == bench.ids(branch) == ["a", "b"]
 
 
 def test_restoring_shows_an_old_version_again_and_fences_what_was_staged(

@@ -14,15 +14,17 @@ from omnigraph.errors import InternalError, StorageInternalError
 from omnigraph.lang import Scalar, accept_schema, compile_schema
 from omnigraph.lang.types import PropType
 from omnigraph.storage.capabilities import Capabilities, Pushdown, wanted_indexes
+from omnigraph.storage.compaction import CompactionChoice
 from omnigraph.storage.handles import StagedWrite, TableHandle
 from omnigraph.storage.indexes import IndexKind, IndexSpec
 from omnigraph.storage.maintenance import MAX_SEGMENTS, IndexAction
 from omnigraph.storage.predicates import Compare, CompareOp
-from omnigraph.storage.signals import CommitRefused
+from omnigraph.storage.signals import CommitRefused, FragmentsChanged
 from omnigraph.storage.staged_fragments import PieceKind, Pieces, join_pieces
 
 BTREE = IndexSpec(property_name="id", kind=IndexKind.BTREE)
 TEXT = IndexSpec(property_name="body", kind=IndexKind.INVERTED)
+WITH_INDEXES = CompactionChoice(specs=(BTREE, TEXT))
 WIDER = layout("Doc", SCHEMA.replace("data: Blob?", "data: Blob?\n  extra: String? @index"))
 LINES = ("main", pytest.param("branch", marks=pytest.mark.extended), "branch of a branch")
 
@@ -53,10 +55,10 @@ Stage = Callable[[Workbench, TableHandle], StagedWrite]
 PRIMITIVES: dict[str, Stage] = {
     "index": lambda bench, base: bench.store.stage_index(base, [BTREE, TEXT], STAMP),
     "compaction": lambda bench, base: bench.store.stage_compaction(base, STAMP),
-    "add columns": lambda bench, base: bench.store.stage_add_columns(
+    "add columns": lambda bench, base: bench.store.stage_columns(
         bench.store.open(WIDER, base.pin), STAMP
     ),
-    "drop columns": lambda bench, base: bench.store.stage_drop_columns(base, ["rank"], STAMP),
+    "drop columns": lambda bench, base: bench.store.stage_columns(base, STAMP, dropped=["rank"]),
 }
 
 
@@ -145,7 +147,7 @@ def test_updated_rows_are_never_patched_into_an_index(bench: Workbench) -> None:
 
 def test_moved_rows_are_never_patched_into_an_index(bench: Workbench) -> None:
     handle = _indexed(bench, _line(bench, "main"), BTREE)
-    rewritten = bench.store.stage_compaction(handle, STAMP)
+    rewritten = bench.store.stage_compaction(handle, STAMP, CompactionChoice(specs=(BTREE,)))
     moved = bench.store.commit_staged(handle, rewritten.links[0])
     assert _action(bench, moved, BTREE) is IndexAction.BUILD
     after = bench.store.commit_staged(moved, rewritten.links[1])
@@ -245,8 +247,9 @@ def test_capabilities_tell_who_evaluates_and_what_fits() -> None:
 
 def test_a_compaction_joins_fragments_and_covers_them_again(bench: Workbench) -> None:
     handle = _indexed(bench, _line(bench, "main"))
-    staged = bench.store.stage_compaction(handle, STAMP)
-    assert len(staged.links) == 2
+    staged = bench.store.stage_compaction(handle, STAMP, WITH_INDEXES)
+    assert [link.operation for link in staged.links] == ["Rewrite", "CreateIndex"]
+    assert (staged.fragments_removed, staged.fragments_added) == (2, 1)
     after = bench.land(staged)
     assert len(bench.store.fragments(after)) == 1
     assert {
@@ -255,7 +258,79 @@ def test_a_compaction_joins_fragments_and_covers_them_again(bench: Workbench) ->
         if index.property_name != "slug"
     } == {"ix_2_inverted": True, "ix_id": True}
     assert _search(bench, after, "wolf") == ["a", "b"]
-    assert bench.store.stage_compaction(after, STAMP).is_noop
+    assert bench.store.stage_compaction(after, STAMP, WITH_INDEXES).is_noop
+    assert [*bench.root.rglob("d*.manifest")] == []
+
+
+@pytest.mark.parametrize("line", LINES)
+def test_fragments_of_different_coverage_are_joined_when_their_indexes_are_named(
+    bench: Workbench, line: str
+) -> None:
+    handle = bench.append(_indexed(bench, _line(bench, line)), {"id": "d", "body": "wolf"})
+    after = bench.land(bench.store.stage_compaction(handle, STAMP, WITH_INDEXES))
+    assert len(bench.store.fragments(after)) == 1
+    named = [each for each in bench.store.index_coverage(after) if each.property_name != "slug"]
+    assert [(each.name, each.segments, each.is_complete) for each in named] == [
+        ("ix_2_inverted", 1, True),
+        ("ix_id", 1, True),
+    ]
+    assert _search(bench, after, "wolf") == ["a", "b", "d"]
+    assert bench.store.existing_ids(after, id_array("abcdx")).to_pylist() == list("abcd")
+    apart = bench.store.stage_compaction(handle, STAMP)
+    assert (apart.fragments_removed, len(apart.links)) == (2, 1)
+
+
+def test_only_the_chosen_fragments_are_joined(bench: Workbench) -> None:
+    handle = _line(bench, "main")
+    for each in "defg":
+        handle = bench.append(handle, {"id": each})
+    numbers = [each.fragment_id for each in bench.store.fragments(handle)]
+    tail = CompactionChoice(fragments=frozenset(numbers[-3:]), rows_per_fragment=100)
+    after = bench.land(bench.store.stage_compaction(handle, STAMP, tail))
+    assert [each.rows for each in bench.store.fragments(after)] == [2, 1, 1, 3]
+    assert bench.ids(after) == list("abcdefg")
+
+
+def test_a_compaction_moves_over_what_others_appended_as_it_is(bench: Workbench) -> None:
+    base = _indexed(bench, _line(bench, "main"))
+    staged = bench.store.stage_compaction(base, STAMP, WITH_INDEXES)
+    newer = bench.append(base, {"id": "d", "body": "wolf"})
+    before = {path for path in bench.root.rglob("*") if path.is_file()}
+    assert staged.rebase is not None
+    moved = staged.rebase(newer)
+    assert {path for path in bench.root.rglob("*") if path.is_file()} == before
+    after = bench.land(moved)
+    assert [each.rows for each in bench.store.fragments(after)] == [1, 3]
+    assert _search(bench, after, "wolf") == ["a", "b", "d"]
+    for each in "abcd":
+        assert bench.store.existing_ids(after, id_array(each)).to_pylist() == [each]
+    covered = {index.name: index.rows_covered for index in bench.store.index_coverage(after)}
+    assert (covered["ix_id"], covered["ix_2_inverted"]) == (3, 3)
+
+
+@pytest.mark.parametrize("change", ["delete", "upsert", "compact"])
+def test_a_compaction_does_not_move_over_what_it_read(bench: Workbench, change: str) -> None:
+    base = _line(bench, "main")
+    staged = bench.store.stage_compaction(base, STAMP, WITH_INDEXES)
+    match change:
+        case "delete":
+            newer = bench.land(bench.store.stage_delete(base, id_array("a"), STAMP))
+        case "upsert":
+            newer = bench.upsert(base, {"id": "a", "body": "fox"})
+        case _:
+            newer = bench.land(bench.store.stage_compaction(base, STAMP))
+    assert staged.rebase is not None
+    with pytest.raises(FragmentsChanged):
+        staged.rebase(newer)
+
+
+def test_rows_that_are_gone_leave_their_fragment_at_a_tenth(bench: Workbench) -> None:
+    handle = bench.doc_table(*({"id": f"r{number}"} for number in range(20)))
+    few = bench.land(bench.store.stage_delete(handle, id_array(["r0", "r1"]), STAMP))
+    assert bench.store.stage_compaction(few, STAMP, WITH_INDEXES).is_noop
+    more = bench.land(bench.store.stage_delete(few, id_array(["r2"]), STAMP))
+    after = bench.land(bench.store.stage_compaction(more, STAMP, WITH_INDEXES))
+    assert [(each.rows, each.deleted_rows) for each in bench.store.fragments(after)] == [(17, 0)]
 
 
 def test_a_compaction_is_no_change(bench: Workbench) -> None:
@@ -293,6 +368,9 @@ def test_a_vector_index_of_two_segments_stops_a_compaction(bench: Workbench) -> 
     broken = bench.store.open(VECTORS, bench.pin(handle, made.version))
     with pytest.raises(StorageInternalError, match="2 segments"):
         bench.store.stage_compaction(broken, STAMP)
+    after = bench.land(bench.store.stage_compaction(broken, STAMP, CompactionChoice(specs=(IVF,))))
+    (index,) = bench.store.index_coverage(after)
+    assert (index.segments, index.is_complete) == (1, True)
 
 
 # --- columns ----------------------------------------------------------------------------------
@@ -302,7 +380,7 @@ def test_an_added_column_reads_null_before_and_after_it_lands(bench: Workbench) 
     base = bench.store.open(WIDER, _line(bench, "main").pin)
     assert bench.column(base, "extra") == {"a": None, "b": None, "c": None}
     staged = bench.store.chain(
-        bench.store.stage_add_columns(base, STAMP),
+        bench.store.stage_columns(base, STAMP),
         lambda handle: bench.store.stage_text_indexes(handle, STAMP),
     )
     after = bench.land(staged)
@@ -310,7 +388,7 @@ def test_an_added_column_reads_null_before_and_after_it_lands(bench: Workbench) 
     assert bench.column(after, "extra") == {"a": "New Words", "b": None, "c": None}
     found = bench.store.search_text(after, "extra", "word")
     assert found["id"].to_pylist() == ["a"]
-    assert bench.store.stage_add_columns(after, STAMP).is_noop
+    assert bench.store.stage_columns(after, STAMP).is_noop
 
 
 def test_a_softly_dropped_column_stays_and_is_not_written(bench: Workbench) -> None:
@@ -324,12 +402,12 @@ def test_a_softly_dropped_column_stays_and_is_not_written(bench: Workbench) -> N
 
 def test_a_column_that_is_not_there_need_not_be_dropped(bench: Workbench) -> None:
     handle = _line(bench, "main")
-    assert bench.store.stage_drop_columns(handle, ["zed"], STAMP).is_noop
+    assert bench.store.stage_columns(handle, STAMP, dropped=["zed"]).is_noop
 
 
 def test_staging_a_column_leaves_no_branch_behind(bench: Workbench) -> None:
     base = bench.store.open(WIDER, _line(bench, "main").pin)
-    bench.store.stage_add_columns(base, STAMP)
+    bench.store.stage_columns(base, STAMP)
     assert base.dataset.branches.list() == {}
 
 

@@ -202,3 +202,14 @@ def test_a_renamed_property_is_filtered_by_its_column(tmp_path: Path) -> None:
 def truth_of(left: object, op: CompareOp, right: object) -> bool:
     """One comparison."""
     return OPERATORS[op](left, right)
+
+
+@pytest.mark.parametrize("join", [And, Or])
+def test_what_arrow_would_hand_on_slowly_takes_the_other_way(join: type[And] | type[Or]) -> None:
+    test = IsNull("id")
+    assert to_arrow(join((test,) * 8), TABLE.schema, {}) is not None
+    assert to_arrow(join((test,) * 9), TABLE.schema, {}) is None
+    nested: Predicate = test
+    for _ in range(7):
+        nested = Not(nested)
+    assert to_arrow(nested, TABLE.schema, {}) is None

@@ -45,6 +45,25 @@ def test_a_scan_orders_nulls_as_the_smallest_and_stops_at_its_limit(
     assert order(0, is_descending=False) == []
 
 
+@pytest.mark.parametrize("is_once", [True, False])
+def test_rows_are_taken_by_row_id_in_the_order_asked_for(
+    bench: Workbench,
+    is_once: bool,  # noqa: FBT001 - a parameter of the test
+) -> None:
+    handle = bench.delete(bench.upsert(_ranked(bench), {"id": "d", "rank": 9}), "b")
+    everything = bench.store.scan(handle, columns=["id"], with_row_ids=True).read_all()
+    places = dict(zip(*everything.select(["id", "_rowid"]).to_pydict().values(), strict=True))
+
+    def taken(*row_ids: int) -> pa.Table:
+        wanted = pa.array(row_ids, pa.uint64())
+        return bench.store.take_rows(handle, wanted, ["rank", "id"], is_once=is_once)
+
+    found = taken(places["d"], places["a"], places["c"], places["a"])
+    assert found.to_pydict() == {"rank": [9, 3, 1, 3], "id": ["d", "a", "c", "a"]}
+    with pytest.raises(InternalError):
+        taken(places["a"], 10_000)
+
+
 def test_a_scan_has_the_schema_of_the_catalog_without_blobs(bench: Workbench) -> None:
     handle = bench.store.open(bench.doc, bench.store.create_table(bench.doc))
     schema = bench.doc.schema

@@ -76,6 +76,7 @@ class Workbench:
             LocalSync(self.root, calls),
             seeded_ids(7, ManualClock()),
             get=self.read_object,
+            delete=lambda path: (self.root / path).unlink(missing_ok=True),
             delete_prefix=self.delete_prefix,
         )
         self.doc = layout("Doc")

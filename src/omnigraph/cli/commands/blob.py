@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
@@ -17,7 +18,8 @@ from omnigraph.errors import BlobRangeError, UsageError
 from omnigraph.limits import MAX_BLOB_READ_BYTES
 
 if TYPE_CHECKING:
-    from omnigraph.graph.blobs.blob_reader import BlobReader
+    from omnigraph.cli.addressing import Target
+    from omnigraph.graph.graph_like import BlobLike
 
 _GET_HELP: Final = """Write the bytes of a blob to standard output or a file.
 
@@ -88,7 +90,8 @@ def fetch(
     session = begin_command(context)
     if (offset or 0) + (length or 0) > _LARGEST:
         raise UsageError(f"--offset and --length together must not be above {_LARGEST}")
-    with _opened(session, (entity, type_name, entity_id, name), branch, snapshot) as reader:
+    target = _target(context, session, branch, snapshot)
+    with _opened(target, (entity, type_name, entity_id, name), snapshot) as reader:
         pieces = _pieces(reader, offset, length)
         if out is None:
             for piece in pieces:
@@ -114,7 +117,8 @@ def stat(
     """Print what is known of the blob."""
     session = begin_command(context)
     selector = {"entity": entity.value, "type": type_name, "id": entity_id, "property": name}
-    with _opened(session, (entity, type_name, entity_id, name), branch, snapshot) as reader:
+    target = _target(context, session, branch, snapshot)
+    with _opened(target, (entity, type_name, entity_id, name), snapshot) as reader:
         known: dict[str, object] = {
             "length": reader.length,
             "etag": reader.etag,
@@ -129,31 +133,39 @@ def stat(
         "kind": "managed" if known["uri"] is None else "external",
         "size": known["length"],
         "etag": known["etag"],
-        "target": {"branch": branch or "main"} if snapshot is None else {"snapshot": snapshot},
+        "target": {"branch": target.branch or "main"}
+        if snapshot is None
+        else {"snapshot": snapshot},
         "uri": known["uri"],
     }
     session.output.write_json({key: value for key, value in body.items() if value is not None})
     return exit_codes.OK
 
 
-@contextmanager
-def _opened(
-    session: Session,
-    selector: tuple[Entity, str, str, str],
-    branch: str | None,
-    snapshot: str | None,
-) -> Iterator["BlobReader"]:
-    from omnigraph.cli.addressing import find_query_target
+def _target(
+    context: typer.Context, session: Session, branch: str | None, snapshot: str | None
+) -> "Target":
+    """The graph, with the branch that is read if no snapshot is."""
+    from omnigraph.cli.addressing import choose_branch, find_query_target
 
     if branch is not None and snapshot is not None:
         raise UsageError("both --branch and --snapshot are given; give one of them")
-    entity, type_name, entity_id, name = selector
     target, _ = find_query_target(session)
-    with target.open() as graph:
-        yield graph.blob(entity.value, type_name, entity_id, name, branch=branch, snapshot=snapshot)
+    chosen = choose_branch(context, target, branch) if snapshot is None else None
+    return replace(target, branch=chosen)
 
 
-def _pieces(reader: "BlobReader", offset: int | None, length: int | None) -> Iterator[bytes]:
+@contextmanager
+def _opened(
+    target: "Target", selector: tuple[Entity, str, str, str], snapshot: str | None
+) -> Iterator["BlobLike"]:
+    entity, type_name, entity_id, name = selector
+    place = {"branch": target.branch, "snapshot": snapshot}
+    with target.reach() as graph:
+        yield graph.blob(entity.value, type_name, entity_id, name, **place)
+
+
+def _pieces(reader: "BlobLike", offset: int | None, length: int | None) -> Iterator[bytes]:
     """The chosen bytes in pieces; whatever is wrong with the choice is told at once."""
     start = offset or 0
     if reader.length is None:

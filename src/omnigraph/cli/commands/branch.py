@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from omnigraph.cli import exit_codes
+from omnigraph.cli.commit_text import rows_text
 from omnigraph.cli.merge_text import show_plan, show_result
 from omnigraph.cli.options import JsonOption, UriOption, require_commit
 from omnigraph.cli.session import begin_command, name_of
@@ -26,7 +27,8 @@ _LIST_HELP = """List the branches of a graph.
 Example:
   omnigraph branch list --uri papers.omni
 
-Shows each branch with its head, the branch it was made from, when and by whom; main comes first.
+Shows each branch with its head, the branch it was made from, when and by whom, and the version, the
+time and the rows of its last commit; main comes first.
 """
 _DELETE_HELP = """Delete a branch for good.
 
@@ -83,7 +85,7 @@ def create(
 
     target = find_write_target(session, uri, name=URI_OPTION)
     announce_write(session, name_of(context), target)
-    with target.open(writes=True) as graph:
+    with target.reach(writes=True) as graph:
         made = graph.branches.create(name, from_=from_)
     if as_json:
         session.output.write_json(
@@ -99,25 +101,32 @@ def list_(context: typer.Context, *, uri: UriOption = None, as_json: JsonOption 
     session = begin_command(context)
 
     from omnigraph.cli.addressing import URI_OPTION, find_target
-    from omnigraph.cli.bodies import show_time
+    from omnigraph.graph.bodies import show_time
+    from omnigraph.graph.history.target_texts import time_text
 
-    with find_target(session, uri, name=URI_OPTION).open() as graph:
-        branches = graph.branches.list()
-    if as_json:
-        session.output.write_json({"branches": [branch.name for branch in branches]})
-        return exit_codes.OK
-    session.output.write_table(
-        ("branch", "head", "made from", "made at", "made by"),
-        [
-            (
-                branch.name,
-                branch.head,
-                branch.parent or "-",
-                "-" if branch.created_at is None else show_time(branch.created_at),
-                branch.actor_id or "-",
+    with find_target(session, uri, name=URI_OPTION).reach() as graph:
+        if as_json:
+            names = [branch.name for branch in graph.branches.list()]
+            session.output.write_json({"branches": names})
+            return exit_codes.OK
+        rows = []
+        for branch in graph.branches.list():
+            (head,) = graph.commits.list(branch=branch.name, all=True, limit=1).commits
+            rows.append(
+                (
+                    branch.name,
+                    head.graph_commit_id,
+                    branch.parent or "-",
+                    "-" if branch.created_at is None else show_time(branch.created_at),
+                    branch.actor_id or "-",
+                    str(head.graph_manifest_version),
+                    time_text(head.committed_at),
+                    rows_text(head),
+                )
             )
-            for branch in branches
-        ],
+    session.output.write_table(
+        ("branch", "head", "made from", "made at", "made by", "version", "committed at", "rows"),
+        rows,
     )
     return exit_codes.OK
 
@@ -169,14 +178,14 @@ def merge(
     from omnigraph.cli.addressing import URI_OPTION, announce_write, find_target, find_write_target
 
     if dry_run:
-        with find_target(session, uri, name=URI_OPTION).open() as graph:
+        with find_target(session, uri, name=URI_OPTION).reach() as graph:
             plan = graph.branches.merge_plan(
                 source, into=into, strategy=strategy, resolutions=decided
             )
         return show_plan(session.output, plan, as_json=as_json)
     target = find_write_target(session, uri, name=URI_OPTION)
     announce_write(session, name_of(context), target)
-    with target.open(writes=True) as graph:
+    with target.reach(writes=True) as graph:
         result = graph.branches.merge(
             source,
             into=into,
@@ -211,7 +220,7 @@ def delete(
     target = find_write_target(session, uri, name=URI_OPTION)
     announce_write(session, name_of(context), target)
     require_consent(session, target, f"deleting branch {name!r}")
-    with target.open(writes=True) as graph:
+    with target.reach(writes=True) as graph:
         graph.branches.delete(name, if_commit=if_commit)
     if as_json:
         session.output.write_json({"uri": target.uri, "name": name, "actor_id": target.actor})

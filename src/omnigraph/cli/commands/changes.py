@@ -56,8 +56,8 @@ def poll(
     start: Annotated[
         str | None,
         typer.Option(
-            metavar="now|beginning|after:ID",
-            help="Where to begin without a cursor; now without it.",
+            metavar="now|beginning|after:TARGET",
+            help="Where to begin without a cursor: now, or after a commit id, tag, number or time.",
         ),
     ] = None,
     kinds: KindOption = None,
@@ -71,12 +71,14 @@ def poll(
     """Print the blocks of a poll, page by page, and then its cursor."""
     session = begin_command(context)
 
-    from omnigraph.cli.addressing import URI_OPTION, find_target
+    from omnigraph.cli.addressing import URI_OPTION, choose_branch, find_target
     from omnigraph.cli.change_text import block_lines
 
     is_one_page = limit is not None or page_token is not None
     begun: str | None = None
-    with find_target(session, uri, name=URI_OPTION).open() as graph:
+    target = find_target(session, uri, name=URI_OPTION)
+    branch = choose_branch(context, target, branch)
+    with target.reach() as graph:
         while True:
             page = graph.changes.poll(
                 branch=branch,
@@ -120,10 +122,12 @@ def baseline(
     """Write the file, and only then tell its commit and its cursor."""
     session = begin_command(context)
 
-    from omnigraph.cli.addressing import URI_OPTION, find_target
+    from omnigraph.cli.addressing import URI_OPTION, choose_branch, find_target
     from omnigraph.cli.replaced_file import replacing
 
-    with find_target(session, uri, name=URI_OPTION).open() as graph:
+    target = find_target(session, uri, name=URI_OPTION)
+    branch = choose_branch(context, target, branch)
+    with target.reach() as graph:
         stream = graph.changes.baseline(branch=branch, kinds=kinds, types=types, ops=ops)
         with replacing(out) as file:
             for chunk in stream:

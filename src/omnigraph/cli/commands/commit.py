@@ -8,6 +8,7 @@ import typer
 
 from omnigraph.cli import exit_codes
 from omnigraph.cli.change_text import KindOption, OpOption, TypeOption
+from omnigraph.cli.commit_text import pipeline_text, rows_text
 from omnigraph.cli.options import (
     BranchOption,
     JsonOption,
@@ -27,7 +28,9 @@ Example:
   omnigraph commit list papers.omni --limit 10
 
 Everything that the branch's head reaches, through merges too. With --limit the last line on stderr
-tells the --page-token of the next page; with --json it is next_cursor.
+tells the --page-token of the next page; with --json it is next_cursor. Rows are those that a commit
+added (+), changed (~) and removed (-); of a run, its pipeline and cursors come last. Commits of
+maintenance (kinds index and optimize), which change no row, are listed with --all or --filter.
 """
 _SHOW_HELP = """Show one commit of any live branch.
 
@@ -58,6 +61,7 @@ What the commit inserted is deleted, what it deleted comes back, and what it upd
 from before. Refused, with every conflict, if later commits changed the same entities or need them.
 Exits with 4 if the condition of --if-commit does not hold.
 """
+COMMIT_HELP = "The commit: its id, a tag, its number, or a time."
 _FILTERS: Final = ("actor", "kind", "operation")
 
 
@@ -84,6 +88,9 @@ def list_(
             help="Only commits with this actor, kind or operation; repeat for more keys.",
         ),
     ] = None,
+    all_kinds: Annotated[
+        bool, typer.Option("--all", help="List commits of maintenance too.")
+    ] = False,
     limit: LimitOption = None,
     page_token: PageTokenOption = None,
     as_json: JsonOption = False,
@@ -92,19 +99,24 @@ def list_(
     session = begin_command(context)
     wanted = parse_filters(filters or ())
 
-    from omnigraph.cli.addressing import find_target
-    from omnigraph.cli.bodies import commit_body, show_time
+    from omnigraph.cli.addressing import choose_branch, find_target
+    from omnigraph.graph.bodies import commit_page_body
+    from omnigraph.graph.history.target_texts import time_text
 
-    with find_target(session, uri).open() as graph:
+    target = find_target(session, uri)
+    with target.reach() as graph:
         page = graph.commits.list(
-            branch=branch, limit=limit or sys.maxsize, cursor=page_token, **wanted
+            branch=choose_branch(context, target, branch),
+            all=all_kinds,
+            limit=limit or sys.maxsize,
+            cursor=page_token,
+            **wanted,
         )
     if as_json:
-        token = {} if page.next_cursor is None else {"next_cursor": page.next_cursor}
-        session.output.write_json({"commits": [commit_body(commit) for commit in page], **token})
+        session.output.write_json(commit_page_body(page))
         return exit_codes.OK
     session.output.write_table(
-        ("commit", "version", "kind", "branch", "actor", "made at"),
+        ("commit", "version", "kind", "branch", "actor", "committed at", "rows", "pipeline"),
         [
             (
                 commit.graph_commit_id,
@@ -112,7 +124,9 @@ def list_(
                 f"{commit.kind} (recovered)" if commit.recovered else commit.kind,
                 commit.graph_branch,
                 commit.actor_id or "-",
-                show_time(commit.created_at),
+                time_text(commit.committed_at),
+                rows_text(commit),
+                pipeline_text(commit),
             )
             for commit in page
         ],
@@ -124,7 +138,7 @@ def list_(
 
 def show(
     context: typer.Context,
-    commit: Annotated[str, typer.Argument(metavar="ID", help="The id of the commit.")],
+    commit: Annotated[str, typer.Argument(metavar="ID", help=COMMIT_HELP)],
     *,
     uri: UriOption = None,
     as_json: JsonOption = False,
@@ -133,12 +147,13 @@ def show(
     session = begin_command(context)
 
     from omnigraph.cli.addressing import URI_OPTION, find_target
-    from omnigraph.cli.bodies import commit_body, show_time
+    from omnigraph.graph.bodies import show_time, shown_commit_body
+    from omnigraph.graph.history.target_texts import time_text
 
-    with find_target(session, uri, name=URI_OPTION).open() as graph:
+    with find_target(session, uri, name=URI_OPTION).reach() as graph:
         graph_commit = graph.commits.get(commit)
     if as_json:
-        session.output.write_json(commit_body(graph_commit))
+        session.output.write_json(shown_commit_body(graph_commit))
         return exit_codes.OK
     session.output.write_facts(
         {
@@ -150,8 +165,11 @@ def show(
             "merged parent": graph_commit.merged_parent_commit_id,
             "actor": graph_commit.actor_id,
             "made at": show_time(graph_commit.created_at),
+            "committed at": time_text(graph_commit.committed_at),
+            "rows": rows_text(graph_commit),
+            "pipeline": pipeline_text(graph_commit) if "pipeline" in graph_commit.stats else None,
             "operation": graph_commit.operation_id,
-            "schema": graph_commit.schema_hash,
+            "schema": graph_commit.schema_hash or None,
         }
     )
     return exit_codes.OK
@@ -159,7 +177,7 @@ def show(
 
 def changes(
     context: typer.Context,
-    commit: Annotated[str, typer.Argument(metavar="ID", help="The id of the commit.")],
+    commit: Annotated[str, typer.Argument(metavar="ID", help=COMMIT_HELP)],
     *,
     uri: UriOption = None,
     kinds: KindOption = None,
@@ -176,7 +194,7 @@ def changes(
     from omnigraph.cli.change_text import change_line
 
     is_one_page = limit is not None or page_token is not None
-    with find_target(session, uri, name=URI_OPTION).open() as graph:
+    with find_target(session, uri, name=URI_OPTION).reach() as graph:
         while True:
             page = graph.commits.changes(
                 commit,
@@ -200,7 +218,7 @@ def changes(
 
 def revert(
     context: typer.Context,
-    commit: Annotated[str, typer.Argument(metavar="ID", help="The id of the commit.")],
+    commit: Annotated[str, typer.Argument(metavar="ID", help=COMMIT_HELP)],
     *,
     branch: Annotated[
         str, typer.Option(metavar="NAME", help="The branch that gets the new commit.")
@@ -217,15 +235,14 @@ def revert(
     require_commit(if_commit)
 
     from omnigraph.cli.addressing import URI_OPTION, announce_write, find_write_target
-    from omnigraph.cli.bodies import commit_body
+    from omnigraph.graph.bodies import revert_body
 
     target = find_write_target(session, uri, name=URI_OPTION)
     announce_write(session, name_of(context), target)
-    with target.open(writes=True) as graph:
+    with target.reach(writes=True) as graph:
         made = graph.commits.revert(commit, branch=branch, if_commit=if_commit)
     if as_json:
-        body = None if made is None else commit_body(made)
-        session.output.write_json({"reverted": commit, "branch": branch, "commit": body})
+        session.output.write_json(revert_body(commit, branch, made))
     elif made is None:
         session.output.write(f"nothing of commit {commit} is left to undo on {branch}")
     else:

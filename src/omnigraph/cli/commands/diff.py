@@ -10,7 +10,7 @@ from omnigraph.cli.change_text import KindOption, OpOption, TypeOption
 from omnigraph.cli.options import JsonOption, LimitOption, UriOption
 from omnigraph.cli.session import begin_command
 
-_HELP = """Show what differs between two states: branches, which stand for their heads, or commits.
+_HELP = """Show what differs between two states: heads of branches, commits or tags.
 
 \b
 Example:
@@ -30,9 +30,11 @@ def register(app: typer.Typer) -> None:
 def diff(
     context: typer.Context,
     from_: Annotated[
-        str, typer.Argument(metavar="FROM", help="The state before: a branch or a commit.")
+        str, typer.Argument(metavar="FROM", help="The state before: a branch, a commit or a tag.")
     ],
-    to: Annotated[str, typer.Argument(metavar="TO", help="The state after: a branch or a commit.")],
+    to: Annotated[
+        str, typer.Argument(metavar="TO", help="The state after: a branch, a commit or a tag.")
+    ],
     *,
     uri: UriOption = None,
     kinds: KindOption = None,
@@ -47,7 +49,7 @@ def diff(
     from omnigraph.cli.addressing import URI_OPTION, find_target
     from omnigraph.cli.change_text import change_line
 
-    with find_target(session, uri, name=URI_OPTION).open() as graph:
+    with find_target(session, uri, name=URI_OPTION).reach() as graph:
         changes = graph.diff(from_, to, kinds=kinds, types=types, ops=ops)
         chosen = islice(changes, limit)
         if as_json:

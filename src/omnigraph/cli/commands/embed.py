@@ -232,8 +232,8 @@ class _Options:
 
 def _embed_graph(session: "Session", options: _Options, command: str, *, as_json: bool) -> int:
     from omnigraph.cli.addressing import announce_write, find_write_target
-    from omnigraph.cli.bodies import commit_body
     from omnigraph.cli.progress import ProgressLine, telling_interrupts
+    from omnigraph.graph.bodies import commit_body
 
     target = with_spark(
         find_write_target(session, None, name=None),

@@ -5,11 +5,12 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from omnigraph.cli import exit_codes
-from omnigraph.cli.options import JsonOption, UriArgument
+from omnigraph.cli.maintenance_text import left_of, with_commit
+from omnigraph.cli.options import JsonOption, TypesOption, UriArgument
 from omnigraph.cli.session import begin_command, name_of
 
 if TYPE_CHECKING:
-    from omnigraph.graph.maintenance.index_report import IndexReport, TableIndexStats
+    from omnigraph.graph.maintenance.index_report import TableIndexStats
 
 _HELP: Final = """Build the declared indexes that are missing or do not cover every row.
 
@@ -25,7 +26,6 @@ _STAGES: Final = {
     "build": "building indexes",
     "commit": "committing indexes",
 }
-_REASONS: Final = {"no_rows": "no rows yet", "no_vectors": "no vectors yet"}
 
 
 def register(app: typer.Typer) -> None:
@@ -40,10 +40,7 @@ def ensure_indices(
     branch: Annotated[
         str, typer.Option(metavar="NAME", help="The branch whose tables are indexed.")
     ] = "main",
-    types: Annotated[
-        list[str] | None,
-        typer.Option("--type", metavar="TYPE", help="Only this type; may be given several times."),
-    ] = None,
+    types: TypesOption = None,
     as_json: JsonOption = False,
 ) -> int:
     """Build the indexes and print what every table has now."""
@@ -62,7 +59,7 @@ def ensure_indices(
             types=types or None, branch=branch, progress=line.follow
         )
     if as_json:
-        session.output.write_json(index_body(report))
+        session.output.write_json(with_commit(report.to_dict(), report.commit))
         return exit_codes.OK
     commit = report.commit
     session.output.write_facts(
@@ -79,28 +76,15 @@ def ensure_indices(
     return exit_codes.OK
 
 
-def index_body(report: "IndexReport") -> dict[str, object]:
-    """The report as JSON."""
-    from omnigraph.cli.bodies import commit_body
-
-    body: dict[str, object] = report.to_dict()
-    return body | {"commit": None if report.commit is None else commit_body(report.commit)}
-
-
 def _line(table: "TableIndexStats") -> tuple[str, ...]:
     built = ", ".join(f"{index.property_name} {index.kind}" for index in table.built) or "-"
     # Of no rows every index covers all, also one that is not there.
     absent = sum(index.reason == "no_rows" for index in table.pending_indexes)
     complete = sum(index.is_complete for index in table.coverage) - absent
-    waiting = [
-        f"{index.property_name} ({_REASONS[index.reason]})" for index in table.pending_indexes
-    ]
-    if table.skipped is not None:
-        waiting.append("others write to it too often: run this again later")
     return (
         table.table_key,
         built,
         f"{complete} of {len(table.coverage)}",
-        ", ".join(waiting) or "-",
+        left_of(table.pending_indexes, is_busy=table.skipped is not None),
         str(table.published_dataset_version),
     )

@@ -67,13 +67,15 @@ def explain(
         timeout_s=timeout,
     )
 
-    from omnigraph.cli.addressing import find_query_target
-    from omnigraph.cli.bodies import plan_body
+    from omnigraph.cli.addressing import choose_branch, find_query_target
+    from omnigraph.graph.bodies import plan_body
 
     target, _ = find_query_target(session)
-    query_input = options.read()
+    if snapshot is None:
+        branch = choose_branch(context, target, branch)
+    query_input = options.read(target.roots)
     executor = options.executor(target)
-    with options.apply(target).open() as graph, query_input.placed():
+    with options.apply(target).reach() as graph, query_input.placed():
         plan = graph.explain(
             query_input.source,
             name,

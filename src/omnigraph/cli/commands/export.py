@@ -4,14 +4,15 @@ The stream is read in this process. Files are written on Spark, because there is
 """
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from omnigraph.cli import exit_codes
-from omnigraph.cli.options import BranchOption, JsonOption, UriArgument
+from omnigraph.cli.options import JsonOption, UriArgument
+from omnigraph.cli.query_input import ReadBranchOption, SnapshotOption
 from omnigraph.cli.session import begin_command
 from omnigraph.cli.spark_options import (
     ConfOption,
@@ -26,8 +27,10 @@ from omnigraph.pipeline.export.format import ExportFormat
 from omnigraph.settings import Engine
 
 if TYPE_CHECKING:
+    from omnigraph.api import Graph
     from omnigraph.cli.addressing import Target
     from omnigraph.cli.session import Session
+    from omnigraph.graph.graph_like import GraphLike
     from omnigraph.graph.history.snapshot import Snapshot
     from omnigraph.graph.jobs.report import JobReport
 
@@ -38,8 +41,9 @@ Example:
   omnigraph export papers.omni --type Author --type Wrote
 
 Nodes come before edges, then types by name, then entities by id: the same commit gives the same
-bytes. All of it is read from one commit, the head of the branch, and nothing is written to the
-graph. Bytes of blobs are included; a blob outside the graph is written as its address.
+bytes. All of it is read from one commit, the head of the branch or what --snapshot names, and
+nothing is written to the graph. Bytes of blobs are included; a blob outside the graph is written
+as its address.
 
 With --out it is written on Spark, as files in an empty or new folder. The folder is an export once
 it has _manifest.json, which names the commit and every file with its checksum.
@@ -62,7 +66,8 @@ def export(
     context: typer.Context,
     uri: UriArgument = None,
     *,
-    branch: BranchOption = "main",
+    branch: ReadBranchOption = None,
+    snapshot: SnapshotOption = None,
     types: Annotated[
         list[str] | None,
         typer.Option(
@@ -95,15 +100,19 @@ def export(
     shared_filesystem: SharedOption = False,
     as_json: JsonOption = False,
 ) -> int:
-    """Print the records of the branch's head, or write them to files."""
+    """Print the records of one state, or write them to files."""
     session = begin_command(context)
+    if branch is not None and snapshot is not None:
+        raise UsageError("both --branch and --snapshot are given; give one of them")
     if jsonl and form not in (None, ExportFormat.NDJSON):
         raise UsageError(f"--jsonl is NDJSON, and --format is {form}; give one of them")
 
-    from omnigraph.cli.addressing import find_target
+    from omnigraph.cli.addressing import choose_branch, find_target
 
+    found = find_target(session, uri)
+    state = _State(branch=choose_branch(context, found, branch or "main"), at=snapshot)
     target = with_spark(
-        find_target(session, uri),
+        found,
         engine=engine,
         master=spark_master,
         remote=spark_remote,
@@ -112,7 +121,7 @@ def export(
     if out is not None:
         form = form or ExportFormat.NDJSON
         files = _Files(out=out, form=form, shared_filesystem=shared_filesystem)
-        return _write_files(session, target, files, branch, types, as_json=as_json)
+        return _write_files(session, target, files, state, types, as_json=as_json)
     out_options = {
         "--format": form,
         "--engine spark": engine is Engine.SPARK or None,
@@ -122,7 +131,36 @@ def export(
         "--shared-filesystem": shared_filesystem or None,
     }
     _refuse_without_out([name for name, value in out_options.items() if value is not None])
-    return _stream(session, target, branch, types)
+    return _stream(session, target, state, types)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _State:
+    """What is exported."""
+
+    branch: str
+    at: str | None
+
+    def of(self, graph: "Graph") -> "Snapshot":
+        return graph.snapshot(self.at, branch=self.branch)
+
+    def read(
+        self, graph: "GraphLike", types: list[str] | None
+    ) -> "tuple[Iterator[bytes], int | None]":
+        """The chunks, and how many records they hold if that is known."""
+        from omnigraph.client import RemoteGraph
+
+        if isinstance(graph, RemoteGraph):
+            if self.at is None:
+                return graph.export(types=types, branch=self.branch), None
+            return graph.export(types=types, snapshot=self.at), None
+        from omnigraph.api import Graph
+
+        if not isinstance(graph, Graph):
+            raise TypeError(f"{type(graph).__name__} is neither an open graph nor a remote one")
+        snapshot = self.of(graph)
+        chunks = graph.export(types=types, snapshot=snapshot.resolved_snapshot)
+        return chunks, _count(snapshot, types or ())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,16 +172,15 @@ class _Files:
     shared_filesystem: bool
 
 
-def _stream(session: "Session", target: "Target", branch: str, types: list[str] | None) -> int:
+def _stream(session: "Session", target: "Target", state: _State, types: list[str] | None) -> int:
     from omnigraph.cli.progress import ProgressLine
     from omnigraph.graph.jobs.stage_progress import StageProgress
 
     if sys.stdout is not None and sys.stdout.isatty():
         session.output.shows_progress = False  # The records themselves are seen there.
-    with ProgressLine(session.output, {}) as line, target.open() as graph:
-        snapshot = graph.snapshot(branch=branch)
-        chunks = graph.export(types=types, snapshot=snapshot.resolved_snapshot)
-        total, rows, size_bytes = _count(snapshot, types or ()), 0, 0
+    with ProgressLine(session.output, {}) as line, target.reach() as graph:
+        chunks, total = state.read(graph, types)
+        rows, size_bytes = 0, 0
         for chunk in chunks:
             session.output.write_data(chunk)
             rows += chunk.count(b"\n")
@@ -158,7 +195,7 @@ def _write_files(
     session: "Session",
     target: "Target",
     files: _Files,
-    branch: str,
+    state: _State,
     types: list[str] | None,
     *,
     as_json: bool,
@@ -175,7 +212,7 @@ def _write_files(
         telling_interrupts(line, "nothing is exported"),
         target.open() as graph,
     ):
-        snapshot = graph.snapshot(branch=branch)
+        snapshot = state.of(graph)
         with graph.pipeline(shared_filesystem=files.shared_filesystem) as pipeline:
             report = pipeline.export(
                 files.out,

@@ -43,7 +43,7 @@ def init(
 
     from omnigraph import Graph, compile_schema
     from omnigraph.cli.addressing import find_write_target
-    from omnigraph.cli.bodies import commit_body
+    from omnigraph.graph.bodies import commit_body
 
     target = find_write_target(session, uri)
     source = read_source_file(schema, "--schema")

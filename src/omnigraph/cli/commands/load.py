@@ -1,7 +1,7 @@
 """`omnigraph load`: put the rows of files into a graph, as one commit."""
 
 import sys
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Annotated, BinaryIO, Final
 
 import typer
@@ -10,6 +10,7 @@ from omnigraph.cli import exit_codes
 from omnigraph.cli.commands.load_lane import announce_engine, find_lane, send
 from omnigraph.cli.options import JsonOption, UriArgument, require_commit
 from omnigraph.cli.reject_options import (
+    CascadeOption,
     MaxRejectRatioOption,
     MaxRejectsOption,
     OnError,
@@ -38,8 +39,9 @@ from omnigraph.cli.spark_options import (
     SharedOption,
     with_spark,
 )
-from omnigraph.errors import InvalidArgument, OmnigraphError
+from omnigraph.errors import InvalidArgument, OmnigraphError, UsageError
 from omnigraph.graph.jobs.report import LoadMode
+from omnigraph.ids import MAIN_BRANCH
 from omnigraph.settings import Engine
 
 if TYPE_CHECKING:
@@ -104,7 +106,8 @@ def load(
             metavar="|".join(LoadMode),
             show_default=False,
             help="What becomes of rows that exist: append refuses them, merge replaces those of "
-            "the same id, overwrite replaces all rows of each type in the file.",
+            "the same id, update changes what is given of them and refuses others, overwrite "
+            "replaces all rows of each type in the file.",
         ),
     ],
     branch: _BranchOption = "main",
@@ -124,6 +127,11 @@ def load(
     rejects: RejectsOption = None,
     max_rejects: MaxRejectsOption = None,
     max_reject_ratio: MaxRejectRatioOption = None,
+    cascade: CascadeOption = False,
+    partial: Annotated[
+        bool,
+        typer.Option("--partial", help="With merge: keep the values that a row does not give."),
+    ] = False,
     engine: LaneOption = None,
     spark_master: MasterOption = None,
     spark_remote: RemoteOption = None,
@@ -170,6 +178,8 @@ def load(
                 "rejects": rejects,
                 "max_rejects": max_rejects,
                 "max_reject_ratio": max_reject_ratio,
+                "cascade": cascade,
+                "partial": partial,
                 "embed": embed,
                 "dry_run": dry_run,
                 "if_commit": if_commit,
@@ -242,6 +252,29 @@ class LoadOptions:
         require_place(self.load.get("on_error"), self.load.get("rejects"))
         require_commit(self.load.get("if_commit"))
 
+    def refuse_served(self) -> None:
+        """Refuse what a load of a server does not have.
+
+        Raises:
+            UsageError: an option needs the storage of the graph.
+        """
+        wishes = {
+            "--engine": self.engine is Engine.SPARK,
+            "--spark-master": self.spark_master,
+            "--spark-remote": self.spark_remote,
+            "--spark-conf": self.spark_conf,
+            "--shared-filesystem": self.shared_filesystem,
+            "--index": self.index,
+            "--resume": self.resume,
+            "--format, --type, --edge, --map and columns": self.rows != SourceOptions(),
+        }
+        given = [name for name, wish in wishes.items() if wish]
+        if given:
+            raise UsageError(
+                f"{given[0]}: a server loads the lines of one request; give --store URI to load"
+                " with access to storage"
+            )
+
     def source(self) -> str | BinaryIO:
         """What is loaded.
 
@@ -258,7 +291,7 @@ class LoadOptions:
 def _run(context: typer.Context, options: LoadOptions) -> int:
     session = begin_command(context)
 
-    from omnigraph.cli.addressing import announce_write, find_write_target
+    from omnigraph.cli.addressing import announce_write, choose_branch, find_write_target
     from omnigraph.cli.consent import require_consent
 
     target = with_spark(
@@ -269,12 +302,21 @@ def _run(context: typer.Context, options: LoadOptions) -> int:
         conf=options.spark_conf,
         command="load",
     )
+    branch = choose_branch(context, target, options.load.get("branch", MAIN_BRANCH))
+    options = replace(options, load={**options.load, "branch": branch})
     source = options.source()
-    lane = find_lane(target, options, source)
+    session.is_repeatable = options.load.get("idempotency_key") is not None
+    if target.place is None:
+        lane = find_lane(target, options, source)
+    else:
+        options.refuse_served()
     announce_write(session, name_of(context), target)
     if options.load["mode"] == LoadMode.OVERWRITE.value and not options.load.get("dry_run"):
         require_consent(session, target, "replacing all rows of each type in the file")
-    session.is_repeatable = options.load.get("idempotency_key") is not None
+    if target.place is not None:
+        with target.place.open() as remote:
+            _write(session, remote.load(source, **options.load), None, options)
+        return exit_codes.OK
     report, indexes = _load(session, target, lane, source, options)
     if lane.engine == Engine.LOCAL.value:
         announce_engine(session, target, lane, options, report)
@@ -330,14 +372,16 @@ def _build_indexes(
 def _write(
     session: "Session", report: "JobReport", indexes: "IndexReport | None", options: LoadOptions
 ) -> None:
-    from omnigraph.cli.bodies import load_body
-    from omnigraph.cli.commands.ensure_indices import index_body
     from omnigraph.cli.job_output import write_report
+    from omnigraph.cli.maintenance_text import with_commit
+    from omnigraph.graph.bodies import load_body
 
     if options.as_json:
         body = load_body(report)
         if options.index:
-            body["indexes"] = None if indexes is None else index_body(indexes)
+            body["indexes"] = (
+                None if indexes is None else with_commit(indexes.to_dict(), indexes.commit)
+            )
         session.output.write_json(body)
         return
     write_report(session, report)

@@ -1,6 +1,7 @@
 """`omnigraph mutate`: run a query that changes data, as one commit."""
 
-from typing import TYPE_CHECKING, Annotated, Final
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated, Final, TypedDict
 
 import typer
 
@@ -18,6 +19,7 @@ from omnigraph.cli.query_input import (
 from omnigraph.cli.session import begin_command, name_of
 
 if TYPE_CHECKING:
+    from omnigraph.cli.addressing import Target
     from omnigraph.graph.results.mutation_result import MutationResult
 
 _HELP: Final = """Run a query that inserts, updates or deletes, as one commit.
@@ -73,22 +75,28 @@ def mutate(
     )
     require_commit(if_commit)
 
-    from omnigraph.cli.addressing import announce_write, find_write_target
-    from omnigraph.cli.bodies import mutation_body
+    from omnigraph.cli.addressing import announce_write, choose_branch, find_write_target
+    from omnigraph.graph.bodies import mutation_body
 
     target = find_write_target(session, None, name=None)
-    query_input = options.read()
+    branch = choose_branch(context, target, branch)
+    options = replace(options, branch=branch)
+    query_input = None if options.names_stored(target) else options.read(target.roots)
     announce_write(session, name_of(context), target)
     session.is_repeatable = idempotency_key is not None
-    with options.apply(target).open(writes=True) as graph, query_input.placed():
-        result = graph.mutate(
-            query_input.source,
-            name,
-            query_input.params,
-            branch=branch,
-            if_commit=if_commit,
-            idempotency_key=idempotency_key,
-        )
+    condition: WriteCondition = {"if_commit": if_commit, "idempotency_key": idempotency_key}
+    if query_input is None:
+        result = _invoke(target, options, condition)
+    else:
+        with options.apply(target).reach(writes=True) as graph, query_input.placed():
+            result = graph.mutate(
+                query_input.source,
+                name,
+                query_input.params,
+                branch=branch,
+                timeout_s=timeout,
+                **condition,
+            )
     if as_json:
         session.output.write_json(mutation_body(result))
         return exit_codes.OK
@@ -96,6 +104,23 @@ def mutate(
         session.output.warn(warning)
     session.output.write_lines([_line(result)])
     return exit_codes.OK
+
+
+class WriteCondition(TypedDict):
+    """When a mutation may happen."""
+
+    if_commit: str | None
+    idempotency_key: str | None
+
+
+def _invoke(target: "Target", options: QueryOptions, condition: WriteCondition) -> "MutationResult":
+    """The receipt of a stored mutation of the server."""
+    from omnigraph.graph.results.mutation_result import MutationResult
+
+    result = options.invoke(target, expect_mutation=True, **condition)
+    if not isinstance(result, MutationResult):
+        raise TypeError("a stored mutation gives a receipt")
+    return result
 
 
 def _line(result: "MutationResult") -> str:

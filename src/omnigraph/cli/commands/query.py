@@ -1,6 +1,7 @@
 """`omnigraph query`: run a read query and print its rows."""
 
-from typing import Annotated, Final
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -20,6 +21,10 @@ from omnigraph.cli.query_input import (
 )
 from omnigraph.cli.row_style import RowFormat
 from omnigraph.cli.session import begin_command
+
+if TYPE_CHECKING:
+    from omnigraph.cli.addressing import Target
+    from omnigraph.graph.results.query_result import QueryResult
 
 _HELP: Final = """Run a read query and print its rows.
 
@@ -74,19 +79,36 @@ def query(
         timeout_s=timeout,
     )
 
-    from omnigraph.cli.addressing import find_query_target
+    from omnigraph.cli.addressing import choose_branch, find_query_target
 
     target, style = find_query_target(session)
-    query_input = options.read()
+    if snapshot is None:
+        branch = choose_branch(context, target, branch)
+        options = replace(options, branch=branch)
     executor = options.executor(target)
-    with options.apply(target).open() as graph, query_input.placed():
-        result = graph.query(
-            query_input.source,
-            name,
-            query_input.params,
-            branch=branch,
-            snapshot=snapshot,
-            executor=executor,
-        )
+    if options.names_stored(target):
+        result = _invoke(target, options)
+    else:
+        query_input = options.read(target.roots)
+        with options.apply(target).reach() as graph, query_input.placed():
+            result = graph.query(
+                query_input.source,
+                name,
+                query_input.params,
+                branch=branch,
+                snapshot=snapshot,
+                executor=executor,
+                timeout_s=timeout,
+            )
     style.write(result, style.choose_format(form, as_json=as_json), session.output)
     return exit_codes.OK
+
+
+def _invoke(target: "Target", options: QueryOptions) -> "QueryResult":
+    """The rows of a stored query of the server."""
+    from omnigraph.graph.results.query_result import QueryResult
+
+    result = options.invoke(target, expect_mutation=False)
+    if not isinstance(result, QueryResult):
+        raise TypeError("a stored read gives rows")
+    return result

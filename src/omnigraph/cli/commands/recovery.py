@@ -39,7 +39,7 @@ def list_(
     session = begin_command(context)
 
     from omnigraph.cli.addressing import find_target
-    from omnigraph.cli.bodies import show_time
+    from omnigraph.graph.bodies import show_time
 
     with find_target(session, uri).open() as graph:
         recoveries = graph.maintenance.recoveries(branch=branch, limit=limit or sys.maxsize)

@@ -109,7 +109,7 @@ def run_pipeline(
     )
     report = _run(session, target, options)
     if as_json:
-        from omnigraph.cli.bodies import load_body
+        from omnigraph.graph.bodies import load_body
 
         session.output.write_json(load_body(report))
         return exit_codes.OK

@@ -61,6 +61,7 @@ class LoadRejects:
     """Where lines come from, if from a file."""
     rows: LoadRows
     most: int
+    cascade: bool = False
 
     def found(self) -> Rejections:
         """All that are to be rejected."""
@@ -68,7 +69,7 @@ class LoadRejects:
         rules = HeldRelations(
             catalog, self.mode, self._placed, TxnLookups(self.txn), most=self.most
         )
-        return set_aside(rules, self._bad(catalog), most=self.most)
+        return set_aside(rules, self._bad(catalog), most=self.most, cascade=self.cascade)
 
     @property
     def read(self) -> int:
@@ -93,7 +94,8 @@ class LoadRejects:
         """The rejected rows for their file, in the order of the input."""
         for row in found.rows.values():
             source, line = self._position(row.place)
-            cause = None if row.caused_by is None else found.rows[row.caused_by]
+            # Of too many rows the cause of one may be left out.
+            cause = None if row.caused_by is None else found.rows.get(row.caused_by)
             yield Reject(
                 source=source,
                 line=line,

@@ -3,19 +3,29 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from omnigraph.graph.arrays import text_array
 from omnigraph.graph.commit.lookups import TxnLookups
+from omnigraph.graph.commit.read_set import RowsById
 from omnigraph.graph.jobs.report import LoadMode
+from omnigraph.graph.load.equal_rows import (
+    NOWHERE,
+    ExistingRows,
+    equal_to_stored,
+    row_ids_by_id,
+    unchanged_rows,
+)
 from omnigraph.graph.load.rows import load_delta
 from omnigraph.graph.validation import REPORTED_VIOLATIONS, Findings, gather, validate
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-
-    import pyarrow as pa
 
     from omnigraph.graph.commit.txn import WriteTxn
     from omnigraph.graph.load.rows import LoadRows
@@ -46,8 +56,16 @@ class LoadStaging:
         # Forks take leases, one after the other; only files are written side by side.
         bases = {ref: self.txn.writable(ref) for ref in images}
         with ThreadPoolExecutor(max_workers=self.concurrency) as pool:
-            staged = pool.map(lambda ref: self._stage(bases[ref], images[ref]), bases)
+            staged = pool.map(lambda ref: self._stage(bases[ref], ref, images[ref]), bases)
             return dict(zip(bases, staged, strict=True))
+
+    def existing_rows(self, ref: TableRef) -> ExistingRows:
+        """How many rows of a table would replace a committed one, and how many equal one."""
+        store, base, image = self.txn.store, self.txn.readable(ref), self.deltas[ref].image
+        rows = image.table.take(image.at)
+        row_ids = row_ids_by_id(store, base, image.ids)
+        equal = int(equal_to_stored(store, base, rows, row_ids).sum())
+        return ExistingRows(changed=int((row_ids != NOWHERE).sum()) - equal, unchanged=equal)
 
     @cached_property
     def deltas(self) -> Mapping[TableRef, TableDelta]:
@@ -57,12 +75,23 @@ class LoadStaging:
     def _image(self, delta: TableDelta, filler: VectorFiller) -> pa.Table:
         return filler.filled(delta.item, delta.image.table.take(delta.image.at))
 
-    def _stage(self, base: TableHandle, rows: pa.Table) -> StagedWrite:
+    def _stage(self, base: TableHandle, ref: TableRef, rows: pa.Table) -> StagedWrite:
         store, stamp = self.txn.store, self.txn.stamp
         match self.mode:
             case LoadMode.APPEND:
                 return store.stage_append(base, rows, stamp)
-            case LoadMode.MERGE:
-                return store.stage_merge_insert(base, rows, stamp)
+            case LoadMode.MERGE | LoadMode.UPDATE:
+                return self._merge(base, ref, rows)
             case LoadMode.OVERWRITE:
                 return store.stage_overwrite(base, rows, stamp)
+
+    def _merge(self, base: TableHandle, ref: TableRef, rows: pa.Table) -> StagedWrite:
+        """An upsert of the rows that are not in the table as they are."""
+        store, txn = self.txn.store, self.txn
+        unchanged = unchanged_rows(store, base, rows) if txn.line.pins[ref].row_count else None
+        if unchanged is None or not unchanged.any():
+            return store.stage_merge_insert(base, rows, txn.stamp)
+        is_equal = pa.array(unchanged)
+        txn.read_set.ask(ref, RowsById(text_array(rows["id"]).filter(is_equal)))
+        staged = store.stage_merge_insert(base, rows.filter(pc.invert(is_equal)), txn.stamp)
+        return replace(staged, rows_unchanged=int(unchanged.sum()))

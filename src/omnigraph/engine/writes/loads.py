@@ -13,9 +13,13 @@ from omnigraph.engine.writes.load_rejects import LoadRejects, kept_violations
 from omnigraph.engine.writes.load_staging import LoadStaging
 from omnigraph.errors import InternalError
 from omnigraph.graph.blobs.unseen_blobs import with_unseen_blobs
+from omnigraph.graph.commit.read_set import RowsById
+from omnigraph.graph.jobs.report import LoadMode
 from omnigraph.graph.jobs.stage_teller import Amount
 from omnigraph.graph.load.flow import LaneNames
+from omnigraph.graph.load.partial_rows import CommittedValues
 from omnigraph.graph.load.rows import RowReading
+from omnigraph.graph.manifest.table_refs import ref_of
 from omnigraph.graph.validation import REPORTED_VIOLATIONS
 from omnigraph.settings import MergeStrategy
 
@@ -23,9 +27,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
 
+    from omnigraph.graph.arrays import Ids
     from omnigraph.graph.blobs.blob_values import BlobBudget
     from omnigraph.graph.commit.txn import WriteTxn
     from omnigraph.graph.jobs.stages import JobStages
+    from omnigraph.graph.load.equal_rows import ExistingRows
     from omnigraph.graph.load.quarantine import Rejections
     from omnigraph.graph.load.reject_files import Reject
     from omnigraph.graph.load.request import LoadRequest
@@ -88,6 +94,8 @@ class LocalLoad:
     _read_for: str | None = None
     _staging: LoadStaging | None = None
     _rows_read: Mapping[TableRef, int] = field(default_factory=dict)
+    _asked: Sequence[tuple[TableRef, Ids]] = ()
+    """Committed rows that rows were completed from."""
 
     names: ClassVar = LaneNames(engine="local", stage="stage", counts_rows=True)
     stats: ClassVar[Mapping[str, object]] = {}
@@ -142,6 +150,7 @@ class LocalLoad:
             source=self.input.source,
             rows=self.staging.rows,
             most=self.request.rejects.max_rejects,
+            cascade=self.request.rejects.cascade,
         )
         return _LocalBadRows(self, rejects)
 
@@ -166,10 +175,9 @@ class LocalLoad:
         """How many of them are neither rejected nor superseded."""
         return len(self.staging.deltas[ref].image.ids)
 
-    def count_existing(self, txn: WriteTxn, ref: TableRef) -> int:
-        """How many of those left would replace a committed row."""
-        ids = self.staging.deltas[ref].image.ids
-        return len(txn.store.existing_ids(txn.readable(ref), ids))
+    def existing_rows(self, txn: WriteTxn, ref: TableRef) -> ExistingRows:  # noqa: ARG002 - it is kept
+        """How many of those left would replace a committed row, and how many equal one."""
+        return self.staging.existing_rows(ref)
 
     def stage(self, txn: WriteTxn, refs: Sequence[TableRef]) -> Mapping[TableRef, StagedWrite]:  # noqa: ARG002 - it is kept
         """The rows of these tables as files that a commit can take."""
@@ -201,18 +209,23 @@ class LocalLoad:
         return replace(rows, tables=tables)
 
     def _read(self, txn: WriteTxn) -> LoadRows:
-        schema_hash = txn.line.schema.schema_hash
-        if self._rows is None or self._read_for != schema_hash:
+        state = txn.line.schema.schema_hash
+        if self.request.keeps_values:
+            # Rows are completed from the state that they are written to.
+            state += f" {txn.line.head.commit_id}"
+        if self._rows is None or self._read_for != state:
             size_bytes, content = self.input.size_bytes, self.input.content
             self._rows = None
             self.stages.work = Amount(size_bytes=size_bytes)
             self.stages.enter("intake")
             self.blobs = self.blobs.again()
+            asked: list[tuple[TableRef, Ids]] = []
             reading = RowReading(
                 catalog=txn.catalog,
                 ids=self.ids,
                 blobs=self.blobs,
                 limit=self._limit(txn),
+                stored=self._stored(txn, asked),
                 watch=self._watch,
             )
             self._rows = (
@@ -220,11 +233,24 @@ class LocalLoad:
                 if isinstance(content, bytes)
                 else reading.read_tables(content)
             )
-            self._read_for = schema_hash
+            self._read_for = state
+            self._asked = asked
             self.stages.count(rows=self._rows.read, size_bytes=size_bytes)
             self._watch(self._rows.read, size_bytes)
             self.stages.work = Amount(rows=self._rows.read)
+        for ref, ids in self._asked:
+            txn.read_set.ask(ref, RowsById(ids))
         return self._rows
+
+    def _stored(self, txn: WriteTxn, asked: list[tuple[TableRef, Ids]]) -> CommittedValues | None:
+        if not self.request.keeps_values:
+            return None
+        return CommittedValues(
+            store=txn.store,
+            table=lambda item: txn.readable(ref_of(item)),
+            must_exist=self.request.mode is LoadMode.UPDATE,
+            asked=lambda item, ids: asked.append((ref_of(item), ids)),
+        )
 
     def _limit(self, txn: WriteTxn) -> int:
         """How many violations must be kept to know all bad rows, if they are wanted."""

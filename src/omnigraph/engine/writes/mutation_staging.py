@@ -6,20 +6,21 @@ run and the rules of the schema hold for the result.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.engine.writes.pending_rows import PendingRows
+from omnigraph.engine.writes.selection import Selection, select
 from omnigraph.errors import InvalidArgument, ResourceLimit
 from omnigraph.graph.blobs.blob_values import BlobBudget, read_blobs
 from omnigraph.graph.commit.lookups import TxnLookups
-from omnigraph.graph.commit.read_set import RowsById, RowsByText, RowsMatching
+from omnigraph.graph.commit.read_set import RowsById, RowsByText
 from omnigraph.graph.commit.txn import PreparedWrite
 from omnigraph.graph.manifest.table_refs import key_of, ref_of
-from omnigraph.graph.query.pushdown import constant_value, predicate_of
+from omnigraph.graph.query.pushdown import constant_value
 from omnigraph.graph.validation import (
     FittedRows,
     TableDelta,
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from omnigraph.graph.arrays import Ids
-    from omnigraph.graph.commit.read_set import Question
     from omnigraph.graph.commit.txn import WriteTxn
     from omnigraph.graph.load.vector_filling import VectorFiller
     from omnigraph.graph.manifest.rows import TableRef
@@ -137,6 +137,8 @@ class MutationStaging:
 
     def _insert(self, number: int, op: ir.Insert) -> None:
         item = self._item(op.kind, op.type)
+        if op.if_absent and self._is_there(item, op.assignments):
+            return
         columns = self._assigned(item, op.assignments, 1)
         self._fill_vectors(item, columns)
         is_keyed = isinstance(item, NodeType) and item.key is not None
@@ -152,6 +154,19 @@ class MutationStaging:
             self.affected_nodes += 1
         else:
             self.affected_edges += 1
+
+    def _is_there(self, item: NodeType | EdgeType, assignments: tuple[ir.Assign, ...]) -> bool:
+        """Whether a node with the key that is assigned is pending or committed."""
+        key = (item.key or ()) if isinstance(item, NodeType) else ()
+        members = tuple(assign for assign in assignments if assign.property in key)
+        ids = fit_rows(item, pa.table(self._assigned(item, members, 1))).table["id"]
+        if ids.null_count:
+            return False  # the key is broken, as the rules will say
+        wanted = pa.array(ids.combine_chunks(), pa.string())
+        pending = self._pending.get(ref_of(item))
+        if pending is not None and pc.any(pc.is_in(wanted, value_set=pending.ids)).as_py():
+            return True
+        return len(TxnLookups(self.txn).existing_ids(item, wanted)) > 0
 
     def _assigned(
         self, item: NodeType | EdgeType, assignments: tuple[ir.Assign, ...], rows: int
@@ -198,12 +213,15 @@ class MutationStaging:
 
     def _update(self, op: ir.Update) -> None:
         self.is_strict = True
-        item = self._item(ir.EntityKind.NODE, op.type)
+        item = self._item(op.kind, op.type)
         pending = self._rows_of(item)
         blobs = frozenset(item.blob_properties)
         assigned = {assignment.property for assignment in op.assignments}
-        matching = self._matching(item, op.pred, pending)
-        self.affected_nodes += matching.num_rows
+        matching = self._matching(item, select(item, op.where, self.params), pending)
+        if op.kind is ir.EntityKind.NODE:
+            self.affected_nodes += matching.num_rows
+        else:
+            self.affected_edges += matching.num_rows
         if not matching.num_rows:
             return
         columns = self._assigned(item, op.assignments, matching.num_rows)
@@ -236,56 +254,44 @@ class MutationStaging:
                     " it, did not; set it too"
                 )
 
-    def _matching(self, item: NodeType | EdgeType, pred: ir.Pred, pending: PendingRows) -> pa.Table:
-        """The rows that the predicate selects, with what is pending laid over them."""
+    def _matching(
+        self, item: NodeType | EdgeType, selection: Selection, pending: PendingRows
+    ) -> pa.Table:
+        """The rows that are selected, with what is pending laid over them."""
         ref = ref_of(item)
-        predicate = self._predicate(item, pred)
-        self._ask(item, pred, predicate)
+        self.txn.read_set.ask(ref, selection.question(self.txn.store))
         readable = [name for name in item.arrow_schema.names if name not in item.blob_properties]
         reader = self.txn.store.scan_with_pending(
             self.txn.readable(ref),
             pending.table.select(readable),
             columns=readable,
-            predicate=predicate,
+            predicate=selection.predicate,
         )
         batches: list[pa.RecordBatch] = []
         rows = 0
         for batch in reader:
             self.budget.check()
-            rows += batch.num_rows
+            kept = selection.kept(batch)
+            rows += kept.num_rows
             _require_rows(item, rows)
-            batches.append(batch)
+            batches.append(kept)
         return pa.Table.from_batches(batches, reader.schema)
-
-    def _predicate(self, item: NodeType | EdgeType, pred: ir.Pred) -> Predicate:
-        value = ir.Lit(constant_value(pred.value, self.params), pred.value.type)
-        return predicate_of(ir.Pred(pred.property, pred.op, value), _kind(item, pred.property))
-
-    def _ask(self, item: NodeType | EdgeType, pred: ir.Pred, predicate: Predicate) -> None:
-        """Remember what the outcome depends on: one row by its key, or those that match."""
-        value = constant_value(pred.value, self.params)
-        is_key = isinstance(item, NodeType) and item.key == (pred.property,)
-        is_text = _kind(item, pred.property).is_text and isinstance(value, str)
-        if is_key and is_text and pred.op is ir.FilterOp.EQ:
-            asked: Question = RowsById(pa.array([str(value)], pa.string()))
-        else:
-            asked = RowsMatching(predicate, self.txn.store)
-        self.txn.read_set.ask(ref_of(item), asked)
 
     def _delete(self, op: ir.Delete) -> None:
         self.is_strict = True
         item = self._item(op.kind, op.type)
         ref = ref_of(item)
         removed = self._removed.setdefault(ref, _Removed(item))
-        predicate = self._predicate(item, op.pred)
-        self._ask(item, op.pred, predicate)
-        target: Predicate = predicate
+        selection = select(item, op.where, self.params)
+        self.txn.read_set.ask(ref, selection.question(self.txn.store))
+        target: Predicate = selection.predicate
         if removed.predicates:
             # Not `Not`: where an earlier predicate was unknown, the row was not hit.
             earlier = IsNotTrue(Or(tuple(removed.predicates)))
-            target = And((predicate, earlier))
-        removed.predicates.append(predicate)
-        hit = self._new_ids(ref, removed, target)
+            target = And((target, earlier))
+        if not selection.rest:
+            removed.predicates.append(selection.predicate)
+        hit = self._new_ids(ref, removed, replace(selection, predicate=target))
         if not len(hit):
             return
         removed.ids.append(hit)
@@ -309,19 +315,23 @@ class MutationStaging:
         removed = self._removed.get(ref, _Removed(edge))
         for name in ends:
             self.txn.read_set.ask(ref, RowsByText(name, ids))
-        hit = self._new_ids(ref, removed, Or(tuple(In(name, ids) for name in ends)))
+        at_ends = Or(tuple(In(name, ids) for name in ends))
+        hit = self._new_ids(ref, removed, Selection(predicate=at_ends))
         if len(hit):
             removed.ids.append(hit)
             self._removed[ref] = removed
             self.affected_edges += len(hit)
 
-    def _new_ids(self, ref: TableRef, removed: _Removed, predicate: Predicate) -> Ids:
-        """Ids of committed rows that the predicate selects and nothing has hit yet."""
-        reader = self.txn.store.scan(self.txn.readable(ref), columns=["id"], predicate=predicate)
+    def _new_ids(self, ref: TableRef, removed: _Removed, selection: Selection) -> Ids:
+        """Ids of committed rows that are selected and that nothing has hit yet."""
+        columns = ["id", *(name for name in selection.columns if name != "id")]
+        reader = self.txn.store.scan(
+            self.txn.readable(ref), columns=columns, predicate=selection.predicate
+        )
         parts: list[Ids] = [pa.array([], pa.string())]
         for batch in reader:
             self.budget.check()
-            parts.append(pa.array(batch.column("id"), pa.string()))
+            parts.append(pa.array(selection.kept(batch).column("id"), pa.string()))
         ids = pa.concat_arrays(parts)
         return ids.filter(pc.invert(pc.is_in(ids, value_set=removed.all_ids)))
 

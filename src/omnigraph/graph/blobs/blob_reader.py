@@ -10,7 +10,8 @@ import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from omnigraph.errors import BlobNotFound, BlobRangeError, InvalidArgument, ResourceLimit
+from omnigraph.errors import BlobNotFound, InvalidArgument
+from omnigraph.graph.blobs.blob_range import checked_end
 from omnigraph.graph.history.snapshot import reclaimed
 from omnigraph.lang.types import Scalar
 from omnigraph.limits import MAX_BLOB_READ_BYTES
@@ -77,7 +78,7 @@ class BlobReader:
             SnapshotReclaimed: cleanup removed the version.
         """
         blob = self._require_inside()
-        stop = self._checked_end(blob, start, end)
+        stop = checked_end(blob.length, start, end)
         return self._read(blob, start, stop)
 
     def __iter__(self) -> Iterator[bytes]:
@@ -108,32 +109,6 @@ class BlobReader:
                 uri=self._value,
             )
         return self._value
-
-    def _checked_end(self, blob: Blob, start: int, end: int | None) -> int:
-        for name, bound in (("start", start), ("end", end)):
-            is_left_out = bound is None and name == "end"
-            if isinstance(bound, bool) or not (isinstance(bound, int) or is_left_out):
-                raise InvalidArgument(f"{name} is a number of bytes, not {bound!r}", argument=name)
-        stop = blob.length if end is None else min(end, blob.length)
-        # Of an empty value the whole can be read, and no part of it.
-        is_past = start >= blob.length and not start == blob.length == 0
-        if start < 0 or is_past or (end is not None and end < start):
-            raise BlobRangeError(
-                f"the blob has {blob.length:,} bytes and no range from {start} to"
-                f" {stop if end is None else end}",
-                start=start,
-                end=stop if end is None else end,
-                length=blob.length,
-            )
-        if stop - start > MAX_BLOB_READ_BYTES:
-            raise ResourceLimit(
-                f"one call reads at most {MAX_BLOB_READ_BYTES:,} bytes of a blob, not"
-                f" {stop - start:,}; read ranges, or iterate over the reader",
-                resource="Blob read range bytes",
-                limit=MAX_BLOB_READ_BYTES,
-                actual=stop - start,
-            )
-        return stop
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

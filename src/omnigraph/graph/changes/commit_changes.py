@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from omnigraph.errors import CommitHasNoParent, InvalidArgument, ResourceLimit
+from omnigraph.graph.changes.change_pages import Cause, CommitChanges
 from omnigraph.graph.changes.diff import Difference, place_of
 from omnigraph.graph.changes.tokens import (
     ChangeToken,
@@ -28,51 +28,8 @@ if TYPE_CHECKING:
     from omnigraph.graph.history.commit_graph import Commit
     from omnigraph.graph.lifecycle.coordinator import GraphCoordinator
 
-DEFAULT_PAGE: Final = 1_000
 _PAGE_BYTES: Final = 4 << 20
 _ENCODER: Final = msgspec.json.Encoder()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Cause:
-    """The commit behind some changes."""
-
-    graph_commit_id: str
-    authored_branch: str
-    authored_at: int
-    """Microseconds since the epoch."""
-
-    parent_commit_id: str | None = None
-    merged_parent_commit_id: str | None = None
-    actor_id: str | None = None
-
-    def to_dict(self) -> dict[str, Any]:
-        """The JSON form; what is not there is left out."""
-        body = {name: getattr(self, name) for name in self.__slots__}
-        return {name: value for name, value in body.items() if value is not None}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CommitChanges:
-    """A page of the changes of a commit."""
-
-    cause: Cause
-    changes: tuple[EntityChange, ...]
-    next_page_token: str | None = None
-
-    def __iter__(self) -> Iterator[EntityChange]:
-        return iter(self.changes)
-
-    def __len__(self) -> int:
-        return len(self.changes)
-
-    def to_dict(self) -> dict[str, Any]:
-        """The JSON form."""
-        body: dict[str, Any] = {
-            "cause": self.cause.to_dict(),
-            "changes": [change.to_dict() for change in self.changes],
-        }
-        return body | ({"next_page_token": self.next_page_token} if self.next_page_token else {})
 
 
 def cause_of(commit: Commit) -> Cause:
@@ -179,7 +136,7 @@ def require_page_size(limit: int) -> None:
     if limit > MAX_CHANGES_PER_PAGE:
         raise ResourceLimit(
             f"a page has at most {MAX_CHANGES_PER_PAGE:,} changes, not {limit:,}; read several",
-            resource="changes_per_page",
+            resource="commit_changes_page_changes",
             limit=MAX_CHANGES_PER_PAGE,
             actual=limit,
         )

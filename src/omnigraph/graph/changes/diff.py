@@ -21,6 +21,7 @@ from omnigraph.graph.changes.row_places import changed_places, id_digest
 from omnigraph.graph.history.snapshot import reclaimed
 from omnigraph.graph.manifest.table_refs import key_of, ref_of
 from omnigraph.graph.validation import EntityKind
+from omnigraph.graph.validation.violation import kind_of
 from omnigraph.lang.catalog import NodeType
 from omnigraph.storage.signals import ObjectMissing
 
@@ -59,14 +60,34 @@ class Difference:
     """Two states of one graph, side by side."""
 
     def __init__(
-        self, store: TableStorage, old: Snapshot, new: Snapshot, wanted: ChangeFilter
+        self,
+        store: TableStorage,
+        old: Snapshot,
+        new: Snapshot,
+        wanted: ChangeFilter,
+        *,
+        tables: frozenset[TableRef] | None = None,
     ) -> None:
-        wanted.require_known(old.catalog, new.catalog)
+        """Two states, compared through a filter.
+
+        Args:
+            store: where the tables are.
+            old: the state before.
+            new: the state after.
+            wanted: what is asked for.
+            tables: what the types of the filter are; if not given they have their names in one of
+                the two states.
+
+        Raises:
+            InvalidArgument: neither state has a type of the filter.
+            ChangeSchemaBoundary: the schemas differ in what a comparison needs.
+        """
+        tables = wanted.tables(old.catalog, new.catalog) if tables is None else tables
         self._store = store
         self._old = old
         self._new = new
         self._wanted = wanted
-        self._tables = tuple(_pair_tables(old, new))
+        self._tables = tuple(_pair_tables(old, new, wanted.kinds, tables))
 
     def changes(self, after: ChangePlace | None = None) -> Iterator[EntityChange]:
         """The changes in order, or those behind a place.
@@ -97,8 +118,6 @@ class Difference:
         return not self._wanted.ops or op in self._wanted.ops
 
     def _pairs(self, table: _Table, after: ChangePlace | None) -> Iterator[RowPairs]:
-        if not self._wanted.wants(table.item, table.kind):
-            return
         try:
             old, new = table.handles(self._old, self._new)
             places: RowPlaces = changed_places(self._store, old, new)
@@ -187,8 +206,13 @@ def _ops(pairs: RowPairs) -> list[Op]:
     return [words[kind] for kind in kinds.tolist()]
 
 
-def _pair_tables(old: Snapshot, new: Snapshot) -> Iterator[_Table]:
-    """The tables whose pins differ, in order.
+def _pair_tables(
+    old: Snapshot,
+    new: Snapshot,
+    kinds: frozenset[EntityKind],
+    tables: frozenset[TableRef] | None,
+) -> Iterator[_Table]:
+    """The tables that somebody asks for and whose pins differ, in order.
 
     Raises:
         ChangeSchemaBoundary: no comparison of a table would be meaningful.
@@ -196,10 +220,13 @@ def _pair_tables(old: Snapshot, new: Snapshot) -> Iterator[_Table]:
     before, after = _types(old.catalog), _types(new.catalog)
     for ref in sorted(before.keys() | after.keys(), key=lambda ref: _order(ref, before, after)):
         was, now = before.get(ref), after.get(ref)
-        if was is None or now is None:
-            _require_empty(old if now is None else new, cast("Item", was or now))  # cast: one is
+        item = cast("Item", now or was)  # cast: one of them is there
+        if (kinds and kind_of(item) not in kinds) or (tables is not None and ref not in tables):
             continue
-        columns = _common_columns(was, now)
+        if was is None or now is None:
+            _require_empty(old if now is None else new, item, new)
+            continue
+        columns = _common_columns(was, now, new)
         if old.pin(was) != new.pin(now):
             yield _Table(old=was, new=now, columns=columns)
 
@@ -215,29 +242,34 @@ def _order(
     return not isinstance(after.get(ref) or before.get(ref), NodeType), ref
 
 
-def _require_empty(snapshot: Snapshot, item: Item) -> None:
+def _require_empty(snapshot: Snapshot, item: Item, new: Snapshot) -> None:
     if snapshot.pin(item).row_count:
-        raise _boundary(f"the type {item.name} is in one of the two schemas only, and has rows")
+        why = f"the type {item.name} is in one of the two schemas only, and has rows"
+        raise _boundary(why, item, new)
 
 
-def _common_columns(old: Item, new: Item) -> tuple[tuple[str, str], ...]:
+def _common_columns(old: Item, new: Item, shown: Snapshot) -> tuple[tuple[str, str], ...]:
     """What both forms of a type have, as each names it; a renamed property is the same."""
     ends = () if isinstance(new, NodeType) else (("src", "src"), ("dst", "dst"))
     before: dict[Any, str] = {item.property_id: name for name, item in old.properties.items()}
     after: dict[Any, str] = {item.property_id: name for name, item in new.properties.items()}
     if before.keys() != after.keys():
-        raise _boundary(f"the type {new.name} has other properties in the two schemas")
+        why = f"the type {new.name} has other properties in the two schemas"
+        raise _boundary(why, new, shown)
     for property_id, name in after.items():
         was, now = old.properties[before[property_id]].type, new.properties[name].type
         if replace(was, nullable=False, enum_values=None) != replace(
             now, nullable=False, enum_values=None
         ):
-            raise _boundary(f"{new.name}.{name} is {now} in one schema and {was} in the other")
+            why = f"{new.name}.{name} is {now} in one schema and {was} in the other"
+            raise _boundary(why, new, shown)
     return (*ends, *((before[property_id], name) for property_id, name in after.items()))
 
 
-def _boundary(why: str) -> ChangeSchemaBoundary:
+def _boundary(why: str, item: Item, new: Snapshot) -> ChangeSchemaBoundary:
     return ChangeSchemaBoundary(
         f"{why}, so the changes between the two states cannot be told; compare states on one side"
-        " of the schema change"
+        " of the schema change",
+        graph_commit_id=new.graph_commit_id,
+        type_name=item.name,
     )

@@ -8,11 +8,11 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from omnigraph.errors import InvalidArgument
-from omnigraph.graph.manifest.table_refs import key_of
 from omnigraph.graph.validation import EntityKind
 
 if TYPE_CHECKING:
     from omnigraph.errors import JsonValue
+    from omnigraph.graph.manifest.rows import TableRef
     from omnigraph.lang import Catalog, EdgeType, NodeType
 
 
@@ -75,6 +75,8 @@ class ChangeFilter:
 
     def wants(self, item: NodeType | EdgeType, kind: EntityKind) -> bool:
         """Whether changes of a type are wanted."""
+        from omnigraph.graph.manifest.table_refs import key_of
+
         return (not self.kinds or kind in self.kinds) and (
             not self.types or item.name in self.types or key_of(item) in self.types
         )
@@ -84,12 +86,19 @@ class ChangeFilter:
         wishes = {"kinds": self.kinds, "types": self.types, "ops": self.ops}
         return {name: sorted(map(str, values)) for name, values in wishes.items()}
 
-    def require_known(self, *catalogs: Catalog) -> None:
-        """Refuse a type that none of the states has.
+    def tables(self, *catalogs: Catalog) -> frozenset[TableRef] | None:
+        """The tables whose types the filter names in one of the schemas; `None` is all of them.
+
+        A table is the same under every name that its type had or gets.
 
         Raises:
-            InvalidArgument: it names the type, and those that there are.
+            InvalidArgument: no schema has such a type; it is named, and those that there are.
         """
+        if not self.types:
+            return None
+        # A client reads changes without the storage that tables are in.
+        from omnigraph.graph.manifest.table_refs import key_of, ref_of
+
         items: list[NodeType | EdgeType] = []
         for catalog in catalogs:
             items += [*catalog.node_types.values(), *catalog.edge_types.values()]
@@ -100,6 +109,7 @@ class ChangeFilter:
             raise InvalidArgument(
                 f"there is no type {unknown[0]!r}; there are {names}", argument="types"
             )
+        return frozenset(ref_of(item) for item in items if {item.name, key_of(item)} & self.types)
 
 
 def parse_filter(

@@ -7,21 +7,19 @@ is at least once: a consumer stores the cursor with what it has applied.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
 
 from omnigraph.errors import (
+    BranchNotFound,
     ChangeFeedGap,
     ChangeSchemaBoundary,
+    CommitNotFound,
     InvalidArgument,
     SnapshotReclaimed,
 )
-from omnigraph.graph.changes.commit_changes import (
-    Cause,
-    PageRoom,
-    cause_of,
-    require_page_size,
-)
+from omnigraph.graph.changes.change_pages import ChangeBlock, ChangePage, FollowedBlock
+from omnigraph.graph.changes.commit_changes import PageRoom, cause_of, require_page_size
 from omnigraph.graph.changes.diff import Difference, place_of
 from omnigraph.graph.changes.tokens import (
     ChangeToken,
@@ -33,6 +31,7 @@ from omnigraph.graph.changes.tokens import (
 )
 from omnigraph.graph.history.commit_graph import commit_of
 from omnigraph.graph.history.snapshot import snapshot_at
+from omnigraph.graph.history.targets import locate
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -50,62 +49,6 @@ _NO_CONTENT: Final = frozenset({"genesis", "index", "optimize", "recovery", "tab
 """Kinds of commits that change no entity."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChangeBlock:
-    """Changes of one commit: all of them, or those that fit into a page."""
-
-    cause: Cause
-    changes: tuple[EntityChange, ...]
-
-    def to_dict(self) -> dict[str, Any]:
-        """The JSON form."""
-        return {
-            "cause": self.cause.to_dict(),
-            "changes": [change.to_dict() for change in self.changes],
-        }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChangePage:
-    """A page of a poll. Exactly one of `next_page_token` and `cursor` is there."""
-
-    blocks: tuple[ChangeBlock, ...]
-    next_page_token: str | None = None
-    """The poll goes on with this one; its last commit may be cut in two."""
-    cursor: str | None = None
-    """The poll is over; the next one starts here."""
-    caught_up: bool | None = None
-    """Whether the branch had no commit behind the cursor when the page was made."""
-
-    def __iter__(self) -> Iterator[ChangeBlock]:
-        return iter(self.blocks)
-
-    def to_dict(self) -> dict[str, Any]:
-        """The JSON form; what is not there is left out."""
-        body: dict[str, Any] = {"blocks": [block.to_dict() for block in self.blocks]}
-        for name in ("next_page_token", "cursor", "caught_up"):
-            if getattr(self, name) is not None:
-                body[name] = getattr(self, name)
-        return body
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FollowedBlock:
-    """All changes of one commit, and the cursor behind it."""
-
-    cause: Cause
-    changes: tuple[EntityChange, ...]
-    cursor: str
-
-    def to_dict(self) -> dict[str, Any]:
-        """The JSON form."""
-        return {
-            "cause": self.cause.to_dict(),
-            "changes": [change.to_dict() for change in self.changes],
-            "cursor": self.cursor,
-        }
-
-
 class ChangeFeed:
     """The feed of one branch, through one filter."""
 
@@ -114,7 +57,9 @@ class ChangeFeed:
         self._branch = branch
         self._wanted = wanted
         self._line: ManifestLine = graph.lines.read(graph.branch_id(branch))
-        wanted.require_known(graph.schemas.load(self._line.schema.schema_hash).catalog)
+        # Types are meant as they are called now; older commits may not have them, or call them
+        # otherwise.
+        self._tables = wanted.tables(graph.schemas.load(self._line.schema.schema_hash).catalog)
 
     def poll(
         self, *, cursor: str | None, start: str | None, page_token: str | None, limit: int
@@ -189,14 +134,24 @@ class ChangeFeed:
             return self._line.head.commit_id
         if start == "beginning":
             return ""
-        commit_id = start.removeprefix(_AFTER) if isinstance(start, str) else ""
-        if start == commit_id or self._on_line(commit_id) is None:
+        row = None
+        if isinstance(start, str) and start.startswith(_AFTER):
+            row = self._target(start.removeprefix(_AFTER))
+        if row is None:
             raise InvalidArgument(
-                f"start is 'now', 'beginning' or '{_AFTER}' and the id of a commit of the branch"
-                f" {self._branch!r}, not {start!r}",
+                f"start is 'now', 'beginning' or '{_AFTER}' and a commit of the branch"
+                f" {self._branch!r}, by its id, a tag, its number or a time, not {start!r}",
                 argument="start",
             )
-        return commit_id
+        return row.commit_id
+
+    def _target(self, text: str) -> CommitRow | None:
+        """The commit of the branch that a read target names, if it is one of the branch."""
+        try:
+            _, found = locate(self._graph.lines, text, self._branch)
+        except (BranchNotFound, CommitNotFound):
+            return None
+        return self._on_line(found.commit_id)
 
     def _on_line(self, commit_id: str) -> CommitRow | None:
         row = self._line.commit(commit_id)
@@ -238,7 +193,10 @@ class ChangeFeed:
             if room.has_more and not changes:
                 return self._cut_off(blocks, replace(token, commit_id=told, place=None))
             place = None
-            blocks.append(ChangeBlock(cause=cause_of(commit_of(row)), changes=tuple(changes)))
+            cursor = None if room.has_more else self.cursor_at(row.commit_id)
+            blocks.append(
+                ChangeBlock(cause=cause_of(commit_of(row)), changes=tuple(changes), cursor=cursor)
+            )
             if room.has_more:
                 return self._cut_off(
                     blocks, replace(token, commit_id=told, place=place_of(changes[-1]))
@@ -266,7 +224,9 @@ class ChangeFeed:
                 raise SnapshotReclaimed(f"the parent of commit {row.commit_id} is gone")
             old = snapshot_at(self._graph, self._line, parent)
             new = snapshot_at(self._graph, self._line, row)
-            yield from Difference(self._graph.tables, old, new, self._wanted).changes(place)
+            yield from Difference(
+                self._graph.tables, old, new, self._wanted, tables=self._tables
+            ).changes(place)
         except SnapshotReclaimed as gone:
             raise ChangeFeedGap(
                 f"cleanup removed what the changes of commit {row.commit_id} are told from; take a"
@@ -274,3 +234,9 @@ class ChangeFeed:
                 cursor=self.cursor_at(told) if told else None,
                 first_unreadable_commit_id=row.commit_id,
             ) from gone
+        except ChangeSchemaBoundary as crossed:
+            raise ChangeSchemaBoundary(
+                f"commit {row.commit_id} changed the type {crossed.details['type_name']}, so its"
+                " changes cannot be told; take a baseline and go on from its cursor",
+                **crossed.details | {"cursor": self.cursor_at(told) if told else None},
+            ) from crossed

@@ -135,7 +135,8 @@ def form_of(
         return Form(handle=None, side=side, rows=pa.table({}))
     stored = [name for name in names if name not in handle.layout.blobs]
     row_ids = pa.array(side.row_ids[side.exists], pa.uint64())
-    return Form(handle=handle, side=side, rows=store.take_rows(handle, row_ids, stored))
+    rows = store.take_rows(handle, row_ids, stored, is_once=True)
+    return Form(handle=handle, side=side, rows=rows)
 
 
 def equal_forms(one: Form, other: Form, names: Sequence[tuple[str, str]]) -> Mask:

@@ -9,17 +9,26 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import pyarrow as pa
 
-from omnigraph.graph.arrays import Ids, RowIds, ascending, places_in, row_ids_of, text_array
+from omnigraph.graph.arrays import (
+    Ids,
+    RowIds,
+    ascending,
+    contained,
+    places_in,
+    row_ids_of,
+    text_array,
+)
+from omnigraph.storage.predicates import In
 from omnigraph.storage.reading import ROW_ID
 from omnigraph.storage.signals import ObjectMissing
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from omnigraph.graph.arrays import Mask
     from omnigraph.storage.handles import TableHandle
@@ -56,7 +65,8 @@ class RowPlaces:
         # Code points compare as the bytes of UTF-8 do, by which the ids are sorted.
         start = int(np.searchsorted(known, entity_id, side="right"))
         if digest is not None:
-            start = next(at for at in range(start, len(self)) if id_digest(known[at]) == digest) + 1
+            behind = range(start, len(self))
+            start = next((at + 1 for at in behind if id_digest(known[at]) == digest), start)
         return self.part(start, len(self))
 
     def part(self, start: int, stop: int) -> RowPlaces:
@@ -105,6 +115,41 @@ def changed_places(
     )
 
 
+def places_of(store: TableStorage, old: TableHandle, new: TableHandle, ids: Ids) -> RowPlaces:
+    """Where some entities lie in two versions, looked up by their ids, which are ascending."""
+    return RowPlaces(ids=ids, old=side_of(store, old, ids), new=side_of(store, new, ids))
+
+
+def side_of(store: TableStorage, handle: TableHandle, ids: Ids) -> Side:
+    """Where some entities lie in a version, looked up by their ids.
+
+    A few are asked for; for many all ids of the table are gone through once, and none are held.
+    """
+    predicate = In("id", ids) if len(ids) <= _ASKED_IDS else None
+    found = [_NOTHING]
+    for batch in store.scan(handle, columns=["id"], predicate=predicate, with_row_ids=True):
+        rows = pa.Table.from_batches([batch]).cast(_NOTHING.schema)
+        found.append(rows.filter(pa.array(contained(text_array(rows["id"]), ids))))
+    places, row_ids = _found(ids, pa.concat_tables(found))
+    return Side(exists=places >= 0, row_ids=row_ids)
+
+
+def written_ids(store: TableStorage, stretches: Iterable[tuple[TableHandle, TableHandle]]) -> Ids:
+    """The entities that were written or removed in some stretches of history, ascending.
+
+    Args:
+        store: the tables.
+        stretches: an older and a newer version each; the newer one grew from the older one.
+
+    Raises:
+        ObjectMissing: a version is gone.
+    """
+    changes = [store.changed_since(newer, older) for older, newer in stretches]
+    rows = [rows for changed in changes for rows in (changed.before, changed.after)]
+    return _sorted_ids(_NOTHING, *rows)
+
+
+_ASKED_IDS: Final = 8_192
 _NOTHING = pa.table({"id": pa.array([], pa.string()), ROW_ID: pa.array([], pa.uint64())})
 
 

@@ -16,8 +16,10 @@ from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
+import msgspec
+
 from omnigraph.errors import ChangeCursorRejected
-from omnigraph.graph.changes.diff import ChangePlace
+from omnigraph.graph.changes.diff import ChangePlace  # noqa: TC001 - a token is decoded by it
 
 if TYPE_CHECKING:
     from omnigraph.graph.changes.entity_change import ChangeFilter
@@ -34,6 +36,7 @@ class TokenKind(StrEnum):
     COMMIT_PAGE = "commit-page"
     FEED_PAGE = "feed-page"
     CURSOR = "cursor"
+    DIFF_PAGE = "diff-page"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +49,7 @@ class ChangeToken:
     filter_digest: str
     place: ChangePlace | None = None
     cut: str | None = None
-    """The head up to which a poll goes."""
+    """The head up to which a poll goes; of a difference, the state that it leads to."""
 
 
 def filter_digest(wanted: ChangeFilter) -> str:
@@ -77,15 +80,15 @@ def read_token(graph_id: GraphId, text: str, kind: TokenKind, wanted: ChangeFilt
     digest, content = data[:_DIGEST_BYTES], data[_DIGEST_BYTES:]
     if not hmac.compare_digest(digest, _digest(graph_id, content)):
         raise rejected("it is damaged, or belongs to another graph")
-    fields = json.loads(content)
-    if fields["kind"] != kind:
-        raise rejected(f"it is a {fields['kind']}, and a {kind} is wanted")
-    if fields["filter_digest"] != filter_digest(wanted):
+    try:
+        token = msgspec.json.decode(content, type=ChangeToken)
+    except msgspec.MsgspecError as error:
+        raise rejected("it is damaged") from error
+    if token.kind is not kind:
+        raise rejected(f"it is a {token.kind}, and a {kind} is wanted")
+    if token.filter_digest != filter_digest(wanted):
         raise rejected("it was made with other filters; give the same ones")
-    place = fields.pop("place", None)
-    return ChangeToken(
-        **{**fields, "kind": kind}, place=None if place is None else ChangePlace(**place)
-    )
+    return token
 
 
 def rejected(why: str) -> ChangeCursorRejected:

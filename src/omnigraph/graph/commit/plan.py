@@ -41,7 +41,7 @@ def plan_intent(
         if_commit=request.if_commit,
         parent_rule=request.parent_rule,
         expected_head=line.head.commit_id,
-        pins=tuple(_planned_pin(staged, line) for staged in moving),
+        pins=(*prepared.pins, *(_planned_pin(staged, line) for staged in moving)),
         registrations=prepared.registrations,
         tombstones=prepared.tombstones,
         read_set={
@@ -55,6 +55,14 @@ def plan_intent(
     )
 
 
+def planned_tables(
+    prepared: PreparedWrite, moving: Sequence[StagedWrite]
+) -> tuple[SidecarTable, ...]:
+    """The tables that a write makes or moves, as its sidecar lists them."""
+    created = (created_table(pin) for pin in prepared.pins if pin.expected_version is None)
+    return (*created, *(planned_table(staged) for staged in moving))
+
+
 def planned_table(staged: StagedWrite) -> SidecarTable:
     """A table that will move, with its transactions in order."""
     version = staged.base.pin.version
@@ -63,6 +71,21 @@ def planned_table(staged: StagedWrite) -> SidecarTable:
         for position, link in enumerate(staged.links)
     )
     return _sidecar_table(staged, links, staged.rows_after)
+
+
+def created_table(pin: PlannedPin) -> SidecarTable:
+    """A table that the write made and registers; its first version is all it has."""
+    return SidecarTable(
+        table_id=pin.table_id,
+        incarnation=pin.incarnation,
+        table_key=pin.table_key,
+        location=pin.location,
+        branch=pin.branch,
+        expected_version=pin.version,
+        links=(),
+        row_count_after=pin.row_count,
+        created=True,
+    )
 
 
 def residue_table(staged: StagedWrite, line: ManifestLine) -> SidecarTable:

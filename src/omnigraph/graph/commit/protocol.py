@@ -32,11 +32,17 @@ from omnigraph.errors import (
 )
 from omnigraph.failpoints import maybe_fail
 from omnigraph.graph.commit.forks import fork_table, own_line
-from omnigraph.graph.commit.plan import plan_intent, planned_table, ref_of_staged, residue_table
+from omnigraph.graph.commit.plan import plan_intent, planned_tables, ref_of_staged, residue_table
 from omnigraph.graph.commit.txn import PreparedWrite, WriteRequest, WriteTxn
 from omnigraph.graph.manifest.intent import Intent, ParentRule, SidecarKind
-from omnigraph.graph.manifest.publisher import PublishContention, fenced, require_head
+from omnigraph.graph.manifest.publisher import (
+    PublishContention,
+    fenced,
+    require_head,
+    stands_at,
+)
 from omnigraph.graph.manifest.table_refs import pin_of
+from omnigraph.graph.query.call_scope import check_call, note_replay
 from omnigraph.graph.recovery.classify import foreign_versions
 from omnigraph.graph.recovery.leases import LeaseLost, branch_scope
 from omnigraph.graph.recovery.sidecars import Sidecar, SidecarLease
@@ -53,7 +59,13 @@ from omnigraph.limits import (
     MAX_ROWS_RESTAGED_UNDER_LEASE,
 )
 from omnigraph.storage.handles import Pin, lance_branch
-from omnigraph.storage.signals import CommitRefused, Interleaved, NotDurable, StorageSignal
+from omnigraph.storage.signals import (
+    CommitRefused,
+    FragmentsChanged,
+    Interleaved,
+    NotDurable,
+    StorageSignal,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -108,6 +120,8 @@ class CommitParts:
     leases: Leases
     sidecars: Sidecars
     recovery: Recovery
+    with_upkeep: Callable[[WriteTxn, StagedWrite], StagedWrite]
+    """What a table needs besides when a write moves it, as further links of the write."""
     after_publish: Callable[[BranchId], None]
     """Told of a branch when a write to it has landed and its lease is given back."""
 
@@ -130,6 +144,7 @@ class CommitProtocol:
                 return self._attempt(request, prepare, authored_at)
             except Stale as stale:
                 conflict = stale.conflict
+                request = replace(request, operation_id=None)
                 self._parts.pauses.between_attempts(attempt)
             except StorageSignal as signal:
                 self._require_branch(request)
@@ -151,18 +166,20 @@ class CommitProtocol:
 
         Raises:
             BranchNotFound: there is no such branch.
+            StorageUnsupported: the graph was moved since the branch was made.
         """
         return self._captured(request, self._branch_id(request), authored_at)
 
     def _captured(self, request: WriteRequest, branch_id: BranchId, authored_at: int) -> WriteTxn:
         parts = self._parts
         line = parts.lines.read(branch_id)
+        parts.lines.require_writable(line)
         return WriteTxn(
             request=request,
             branch_id=branch_id,
             line=line,
             tables=parts.schemas.tables(line.schema.schema_hash),
-            operation_id=new_operation_id(parts.ids),
+            operation_id=request.operation_id or new_operation_id(parts.ids),
             commit_id=new_commit_id(parts.ids),
             rollback_commit_id=new_commit_id(parts.ids),
             authored_at=authored_at,
@@ -198,10 +215,30 @@ class CommitProtocol:
     def _attempt(
         self, request: WriteRequest, prepare: Prepare, authored_at: int
     ) -> CommitRow | None:
-        kind = request.kind
+        check_call("capture")
         branch_id = self._branch_id(request)
         self._heal_first(branch_id)
-        txn = self._captured(request, branch_id, authored_at)
+        if request.prepares_under_lease:
+            with self._parts.leases.holding(branch_scope(branch_id)) as lease:
+                self._parts.recovery.heal(branch_id, lease)
+                txn = self._captured(request, branch_id, authored_at)
+                commit = self._prepared_and_landed(txn, prepare, lease)
+        else:
+            txn = self._captured(request, branch_id, authored_at)
+            commit = self._prepared_and_landed(txn, prepare, None)
+        if commit is not None:
+            self._parts.after_publish(branch_id)
+        return commit
+
+    def _prepared_and_landed(
+        self, txn: WriteTxn, prepare: Prepare, lease: Lease | None
+    ) -> CommitRow | None:
+        """One attempt; under a lease that is held already, or one that is taken when all is staged.
+
+        Raises:
+            Stale: it must be prepared again.
+        """
+        request, kind = txn.request, txn.request.kind
         repeated = self._first_receipt(request, txn.line)
         if repeated is not None:
             return repeated
@@ -216,9 +253,10 @@ class CommitProtocol:
         for staged in prepared.staged:
             self._parts.tables.sync_staged(staged)
         maybe_fail(f"{kind}.post_stage_pre_lease")
-        commit = self._committed(txn, prepared)
-        self._parts.after_publish(txn.branch_id)
-        return commit
+        check_call("stage")
+        if lease is None:
+            return self._committed(txn, prepared)
+        return self._landed(txn, prepared, lease, must_land=True)
 
     def _committed(self, txn: WriteTxn, prepared: PreparedWrite) -> CommitRow:
         """The commit of what was staged, on the versions that its tables have by then.
@@ -229,14 +267,20 @@ class CommitProtocol:
         for moves_left in reversed(range(MAX_MOVES_WITHOUT_LEASE + 1)):
             with self._parts.leases.holding(branch_scope(txn.branch_id)) as lease:
                 try:
-                    return self._under_lease(txn, prepared, lease, must_land=not moves_left)
-                except LeaseLost as lost:
-                    raise Stale(_changed("graph_head", str(lost))) from lost
+                    return self._landed(txn, prepared, lease, must_land=not moves_left)
                 except Overtaken as overtaken:
                     line = overtaken.line
             prepared = replace(prepared, staged=self._moved(txn, prepared, line))
             maybe_fail("restage.post_move_pre_lease")
         raise InternalError("a write that had to land under its lease did not; please report this")
+
+    def _landed(
+        self, txn: WriteTxn, prepared: PreparedWrite, lease: Lease, *, must_land: bool
+    ) -> CommitRow:
+        try:
+            return self._under_lease(txn, prepared, lease, must_land=must_land)
+        except LeaseLost as lost:
+            raise Stale(_changed("graph_head", str(lost))) from lost
 
     def _under_lease(
         self, txn: WriteTxn, prepared: PreparedWrite, lease: Lease, *, must_land: bool
@@ -253,14 +297,17 @@ class CommitProtocol:
         moving = self._moved(txn, prepared, line)
         for staged in moving:
             self._require_no_drift(staged, line, lease, txn)
+        moving = tuple(self._parts.with_upkeep(txn, staged) for staged in moving)
         maybe_fail(f"{txn.request.kind}.post_lease_pre_sidecar")
+        # The last look: once the intent is written, the commit runs to its end.
+        check_call("lease")
         if prepared.handing_over is not None:
             prepared.handing_over()
         sidecar = self._sidecar(
             txn.request.kind,
             txn.branch_id,
             plan_intent(txn, prepared, moving, line),
-            tuple(planned_table(staged) for staged in moving),
+            planned_tables(prepared, moving),
             lease,
             line,
             rollback_commit_id=txn.rollback_commit_id,
@@ -284,7 +331,8 @@ class CommitProtocol:
             raise Stale(_changed("schema", txn.line.schema.schema_hash, line.schema.schema_hash))
         head = txn.line.head.commit_id
         if txn.request.parent_rule is ParentRule.EXACT and line.head.commit_id != head:
-            raise _changed("graph_head", head, line.head.commit_id)
+            moved = _changed("graph_head", head, line.head.commit_id)
+            raise Stale(moved) if stands_at(line, head) else moved
         self._require_unaffected(txn, prepared, line)
 
     def _moved(
@@ -338,7 +386,12 @@ class CommitProtocol:
                 version=pinned.version,
             ),
         )
-        moved = staged.rebase(base)
+        try:
+            moved = staged.rebase(base)
+        except FragmentsChanged as changed:
+            raise Stale(
+                _changed(layout.table_key, staged.base.pin.version, pinned.version)
+            ) from changed
         self._parts.tables.sync_staged(moved)
         return moved
 
@@ -362,8 +415,8 @@ class CommitProtocol:
             lease.check()  # Versions of whoever took over are no drift.
             raise DriftNeedsRepair(
                 f"{layout.table_key} is pinned at version {pin.version} and its newest is {head},"
-                " which no operation of this graph explains; reads go on. Undo the change from"
-                " outside, restore the graph from a copy, or export it and load it into a new one",
+                " which no operation of this graph explains; reads go on. Run `omnigraph repair` to"
+                " see what was changed from outside, and to undo or adopt it",
                 table=layout.table_key,
                 pin=pin.version,
                 head=head,
@@ -521,6 +574,7 @@ class CommitProtocol:
             return None
         if receipt.request_digest == request.request_digest:
             self._parts.publisher.renew(line)
+            note_replay()
             return receipt
         raise IdempotencyKeyReused(
             f"the idempotency key {request.idempotency_key!r} belongs to another request (commit"

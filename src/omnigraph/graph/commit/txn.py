@@ -14,7 +14,7 @@ from omnigraph.storage.handles import WriteStamp
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from omnigraph.graph.manifest.intent import CopiedCommit, NamedTable, PlannedSchema
+    from omnigraph.graph.manifest.intent import CopiedCommit, NamedTable, PlannedPin, PlannedSchema
     from omnigraph.graph.manifest.manifest_line import ManifestLine
     from omnigraph.graph.manifest.rows import CommitRow, TableRef
     from omnigraph.graph.manifest.table_refs import CatalogTables
@@ -44,6 +44,10 @@ class WriteRequest:
     """The job that it is the commit of, if more than one process may come to make it."""
     attempts: int | None = None
     """How often it is prepared when others are faster, if not as often as usual."""
+    operation_id: OperationId | None = None
+    """What the first attempt is known by, if the caller was told before; others get their own."""
+    prepares_under_lease: bool = False
+    """Others wait while it is prepared: it may not be overtaken, and was too often."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,6 +106,8 @@ class PreparedWrite:
 
     registrations: tuple[NamedTable, ...] = ()
     tombstones: tuple[NamedTable, ...] = ()
+    pins: tuple[PlannedPin, ...] = ()
+    """Of tables that it does not move: those that it registers, and those that it renames."""
     schema_to: PlannedSchema | None = None
     merged: MergedHistory | None = None
     """The branch that is merged, if this is a merge; the commit is made also if no row changes."""

@@ -1,4 +1,4 @@
-"""The rule for branch names. Names never reach Lance; this rule keeps them safe everywhere else."""
+"""The rule for names of branches and tags. They never reach Lance; it keeps them safe elsewhere."""
 
 from __future__ import annotations
 
@@ -6,10 +6,17 @@ import unicodedata
 from typing import Final
 
 from omnigraph.errors import InvalidBranchName
+from omnigraph.graph.history.target_texts import TargetKind, kind_of
 from omnigraph.ids import MAIN_BRANCH, BranchName
 
 _LONGEST_BYTES: Final = 255
 _RESERVED: Final = ("main", "HEAD")
+_OTHER_TARGETS: Final = {
+    TargetKind.RESOLVED: "a resolved snapshot",
+    TargetKind.COMMIT: "the id of a commit",
+    TargetKind.NUMBER: "a number",
+    TargetKind.TIME: "a time",
+}
 
 
 def parse_branch_name(name: str) -> BranchName:
@@ -18,12 +25,26 @@ def parse_branch_name(name: str) -> BranchName:
     Raises:
         InvalidBranchName: with the rule that it breaks.
     """
-    reason = "it is no text" if not isinstance(name, str) else _reserved(name) or _broken_rule(name)
+    reason = _reason(name)
     if reason is not None:
         raise InvalidBranchName(
             f"{name!r} cannot be the name of a branch: {reason}", branch=name, reason=reason
         )
     return BranchName(name)
+
+
+def parse_tag_name(name: str) -> str:
+    """A name that a new tag may have: one of a branch that no other read target can be meant by.
+
+    Raises:
+        InvalidBranchName: with the rule that it breaks.
+    """
+    reason = _reason(name) or _other_target(name)
+    if reason is not None:
+        raise InvalidBranchName(
+            f"{name!r} cannot be the name of a tag: {reason}", tag=name, reason=reason
+        )
+    return name
 
 
 def refuse_main(name: str, verb: str) -> None:
@@ -39,6 +60,17 @@ def refuse_main(name: str, verb: str) -> None:
             branch=name,
             reason="main is the graph itself",
         )
+
+
+def _reason(name: str) -> str | None:
+    return "it is no text" if not isinstance(name, str) else _reserved(name) or _broken_rule(name)
+
+
+def _other_target(name: str) -> str | None:
+    kind = kind_of(name)
+    if kind is TargetKind.NAME:
+        return None
+    return f"it reads as {_OTHER_TARGETS[kind]}, which a snapshot is named by, too"
 
 
 def _reserved(name: str) -> str | None:

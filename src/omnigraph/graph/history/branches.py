@@ -7,23 +7,29 @@ whatever Lance keeps for it before or after is invisible. Neither operation make
 from __future__ import annotations
 
 import logging
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from omnigraph.errors import (
-    BranchBusy,
     BranchExists,
     BranchHasDescendants,
+    BranchHasTags,
     BranchNotFound,
     OmnigraphError,
-    StorageInternalError,
-    StorageUnavailable,
+    TagExists,
 )
 from omnigraph.failpoints import maybe_fail
 from omnigraph.graph.history.branch_names import parse_branch_name, refuse_main
+from omnigraph.graph.history.named_rows import (
+    holding,
+    live_branches,
+    live_tags,
+    require_free,
+    write_named,
+)
 from omnigraph.graph.manifest.publisher import require_head
-from omnigraph.graph.manifest.rows import BranchRow, BranchState
+from omnigraph.graph.manifest.rows import BranchRow
 from omnigraph.graph.manifest.table_refs import bare_layout
 from omnigraph.graph.recovery.leases import SCHEMA_SCOPE, LeaseLost, branch_scope
 from omnigraph.ids import MAIN_BRANCH, MAIN_BRANCH_ID, BranchId, new_branch_id
@@ -32,7 +38,7 @@ from omnigraph.storage.handles import lance_branch
 from omnigraph.storage.signals import ObjectMissing, StorageSignal
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from omnigraph.graph.lifecycle.coordinator import GraphCoordinator
     from omnigraph.graph.manifest.manifest_line import ManifestLine
@@ -97,20 +103,20 @@ class Branches:
 
         Raises:
             InvalidBranchName: the name breaks the rule.
-            BranchExists: there is a live branch of that name.
+            BranchExists, TagExists: a live branch or tag has that name.
             BranchNotFound: there is no branch to fork from.
         """
         wanted = parse_branch_name(name)
         graph = self._graph
-        self._require_absent(wanted, graph.lines.read(MAIN_BRANCH_ID))
+        require_free(wanted, graph.lines.read(MAIN_BRANCH_ID))
         graph.branch_id(from_)
-        with self._holding(SCHEMA_SCOPE) as leases:
-            self._require_absent(wanted, graph.lines.read(MAIN_BRANCH_ID))
+        with holding(graph, SCHEMA_SCOPE) as leases:
+            require_free(wanted, graph.lines.read(MAIN_BRANCH_ID))
             row = self._forked(wanted, from_, actor_id)
             maybe_fail("branch_create.post_native")
             try:
-                self._write(row, lambda line: self._require_creatable(row, line), leases)
-            except (BranchExists, BranchNotFound):
+                write_named(graph, row, lambda line: _require_creatable(row, line), leases)
+            except (BranchExists, TagExists, BranchNotFound):
                 self._reclaim(row.branch_id, ())
                 raise
         graph.upkeep.after_publish(MAIN_BRANCH_ID)
@@ -131,6 +137,7 @@ class Branches:
             InvalidBranchName: the branch is `main`.
             BranchNotFound: there is none of that name.
             BranchHasDescendants: live branches were forked from it.
+            BranchHasTags: tags name commits whose data it holds.
             PreconditionFailed: its head is not `if_commit`.
             RecoveryBlocked: with `if_commit`, a write of the branch cannot be settled.
         """
@@ -141,35 +148,22 @@ class Branches:
             raise _gone(name)
 
         def judge(line: ManifestLine) -> None:
-            self._require_deletable(row, line)
+            _require_deletable(row, line)
             require_head(if_commit, graph.lines.read(row.branch_id))
 
         # The schema lease keeps a branch from being forked off this one meanwhile; the branch's own
         # keeps a write from standing between its phases.
-        with self._holding(SCHEMA_SCOPE, branch_scope(row.branch_id)) as leases:
+        with holding(graph, SCHEMA_SCOPE, branch_scope(row.branch_id)) as leases:
             if if_commit is not None:
                 graph.recovery.heal(row.branch_id, leases[-1])
             owned = self._owned_tables(row.branch_id)
-            self._write(row.deleted(), judge, leases)
+            write_named(graph, row.deleted(), judge, leases)
             if if_commit is not None:
                 self._require_undisturbed(row, leases[-1])
             maybe_fail("branch_delete.post_publish_pre_reclaim")
             self._settle_sidecars(row.branch_id, leases[-1])
         self._reclaim(row.branch_id, owned)
         graph.upkeep.after_publish(MAIN_BRANCH_ID)
-
-    @contextmanager
-    def _holding(self, *scopes: str) -> Iterator[Sequence[Lease]]:
-        """Hold leases in this order; one that is lost before the row is written ends it all."""
-        with ExitStack() as stack:
-            leases = [stack.enter_context(self._graph.leases.holding(scope)) for scope in scopes]
-            try:
-                yield leases
-            except LeaseLost as lost:
-                raise BranchBusy(
-                    f"the lease {scopes[0]!r} was lost to another process; send the same again",
-                    scope=scopes[0],
-                ) from lost
 
     def _forked(self, name: BranchName, from_: str, actor_id: str | None) -> BranchRow:
         """A line that starts at the head of another, and the row that will name it."""
@@ -197,58 +191,6 @@ class Branches:
             f"the branch to fork {name!r} from was deleted meanwhile", branch=from_
         ) from missing
 
-    def _write(
-        self, row: BranchRow, judge: Callable[[ManifestLine], None], leases: Sequence[Lease]
-    ) -> None:
-        """Write a branch row by the recipe of a publish: judge and merge on one version."""
-        graph = self._graph
-        line = graph.lines.read(MAIN_BRANCH_ID)
-        for attempt in range(MAX_PUBLISH_ROUNDS):
-            if line.branches().get(row.name) == row:
-                # An acknowledgement was lost, or the row is there and not yet durable.
-                graph.publisher.renew(line)
-                return
-            judge(line)
-            for lease in leases:
-                lease.check()
-            try:
-                graph.publisher.merge_beside_head(line, [row])
-            except (StorageSignal, StorageUnavailable, StorageInternalError):
-                graph.pauses.between_rounds(attempt)
-                line = graph.lines.read_again(MAIN_BRANCH_ID)
-                continue
-            return
-        if line.branches().get(row.name) == row:
-            graph.publisher.renew(line)
-            return
-        raise StorageUnavailable(
-            f"the branch {row.name!r} lost {MAX_PUBLISH_ROUNDS} rounds against other writers;"
-            " try again",
-            operation="merge",
-            target=row.name,
-        )
-
-    def _require_absent(self, name: str, line: ManifestLine) -> None:
-        row = line.branches().get(name)
-        if row is not None and row.state is BranchState.LIVE:
-            raise BranchExists(
-                f"there is a branch {name!r} already; choose another name or delete it first",
-                branch=name,
-            )
-
-    def _require_creatable(self, row: BranchRow, line: ManifestLine) -> None:
-        self._require_absent(row.name, line)
-        live = {MAIN_BRANCH_ID} | {
-            branch.branch_id
-            for branch in line.branches().values()
-            if branch.state is BranchState.LIVE
-        }
-        if row.parent_branch_id not in live:
-            raise BranchNotFound(
-                f"the branch to fork {row.name!r} from was deleted meanwhile",
-                branch=row.parent_branch_id,
-            )
-
     def _require_undisturbed(self, row: BranchRow, lease: Lease) -> None:
         """Take a conditional deletion back when somebody may have written beside it.
 
@@ -259,29 +201,13 @@ class Branches:
         def judge(line: ManifestLine) -> None:
             if line.branches().get(row.name) != row.deleted():
                 raise _gone(row.name)
+            require_free(row.name, line)
 
         try:
             lease.check()
         except LeaseLost:
-            self._write(row, judge, ())
+            write_named(self._graph, row, judge)
             raise
-
-    def _require_deletable(self, row: BranchRow, line: ManifestLine) -> None:
-        rows = line.branches()
-        current = rows.get(row.name)
-        if current is None or current != row:
-            raise _gone(row.name)
-        children = sorted(
-            branch.name
-            for branch in rows.values()
-            if branch.parent_branch_id == row.branch_id and branch.state is BranchState.LIVE
-        )
-        if children:
-            raise BranchHasDescendants(
-                f"branches were forked from {row.name!r}: {', '.join(children)}; delete them first",
-                branch=row.name,
-                descendants=children,
-            )
 
     def _settle_sidecars(self, branch_id: BranchId, lease: Lease) -> None:
         """Record writes of the deleted branch as discarded; if this fails, an open does it."""
@@ -342,6 +268,39 @@ class Branches:
             return not self._graph.storage.manifest.is_moved(row.branch_id, row.line_start)
         except ObjectMissing as gone:
             raise BranchNotFound(f"the branch {row.name!r} is gone", branch=row.name) from gone
+
+
+def _require_creatable(row: BranchRow, line: ManifestLine) -> None:
+    require_free(row.name, line)
+    if row.parent_branch_id not in {MAIN_BRANCH_ID, *live_branches(line)}:
+        raise BranchNotFound(
+            f"the branch to fork {row.name!r} from was deleted meanwhile",
+            branch=row.parent_branch_id,
+        )
+
+
+def _require_deletable(row: BranchRow, line: ManifestLine) -> None:
+    if line.branches().get(row.name) != row:
+        raise _gone(row.name)
+    children = sorted(
+        branch.name
+        for branch in live_branches(line).values()
+        if branch.parent_branch_id == row.branch_id
+    )
+    if children:
+        raise BranchHasDescendants(
+            f"branches were forked from {row.name!r}: {', '.join(children)}; delete them first",
+            branch=row.name,
+            descendants=children,
+        )
+    tags = [tag.name for tag in live_tags(line) if tag.branch_id == row.branch_id]
+    if tags:
+        raise BranchHasTags(
+            f"tags name commits of {row.name!r}: {', '.join(tags)}; delete the tags first, or keep"
+            " the branch, which holds their data",
+            branch=row.name,
+            tags=tags,
+        )
 
 
 def _gone(name: str) -> BranchNotFound:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import heapq
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from omnigraph.errors import InvalidArgument
+from omnigraph.graph.history.commit import Commit, CommitPage
+from omnigraph.graph.manifest.intent import MAINTENANCE_KINDS
 from omnigraph.graph.manifest.manifest_line import COMMITS_PER_READ
 from omnigraph.graph.manifest.rows import job_of
 from omnigraph.graph.recovery.recovery import RECOVERY_ACTOR, Outcome
@@ -18,32 +20,9 @@ if TYPE_CHECKING:
     from omnigraph.graph.manifest.manifest_line import ManifestLine
     from omnigraph.graph.manifest.rows import CommitRow
 
+__all__ = ["Commit", "CommitFilter", "CommitGraph", "CommitPage", "commit_of", "commit_on"]
+
 _FIRST_READ: Final = 64
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Commit:
-    """One commit of the graph, as callers see it."""
-
-    graph_commit_id: str
-    graph_branch: str
-    graph_manifest_version: int
-    parent_commit_id: str | None
-    merged_parent_commit_id: str | None
-    actor_id: str | None
-    created_at: int
-    """Microseconds since the epoch."""
-
-    kind: str
-    operation_id: str
-    schema_hash: str
-    stats: dict[str, Any]
-    recovered: bool = False
-    """A recovery published it for its writer."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """The JSON form."""
-        return {name: getattr(self, name) for name in self.__slots__}
 
 
 def commit_of(row: CommitRow, *, recovered: bool = False) -> Commit:
@@ -56,6 +35,7 @@ def commit_of(row: CommitRow, *, recovered: bool = False) -> Commit:
         merged_parent_commit_id=row.merged_parent,
         actor_id=row.actor_id,
         created_at=row.authored_at,
+        committed_at=row.committed_at,
         kind=row.kind,
         operation_id=row.operation_id,
         schema_hash=row.schema_hash,
@@ -78,14 +58,21 @@ class CommitFilter:
     actor: str | None = None
     kind: str | None = None
     operation: str | None = None
+    maintenance: bool = True
+    """Those too that change no row; with any of the above they are always among them."""
 
     def accepts(self, commit: Commit) -> bool:
         """Whether the commit is wanted."""
         return (
-            (self.actor is None or commit.actor_id == self.actor or self._by_recovery(commit))
+            (self.maintenance or self._is_named or commit.kind not in MAINTENANCE_KINDS)
+            and (self.actor is None or commit.actor_id == self.actor or self._by_recovery(commit))
             and (self.kind is None or commit.kind == self.kind)
             and (self.operation is None or self.operation in _operations(commit))
         )
+
+    @property
+    def _is_named(self) -> bool:
+        return any(given is not None for given in (self.actor, self.kind, self.operation))
 
     def _by_recovery(self, commit: Commit) -> bool:
         return self.actor == RECOVERY_ACTOR and commit.recovered
@@ -94,25 +81,6 @@ class CommitFilter:
 def _operations(commit: Commit) -> tuple[object, ...]:
     """The operation of a commit, and that of the job which it belongs to, told when it began."""
     return commit.operation_id, job_of(commit.stats)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CommitPage:
-    """Some commits, newest first, and where the next page begins."""
-
-    commits: tuple[Commit, ...]
-    next_cursor: str | None = None
-
-    def __iter__(self) -> Iterator[Commit]:
-        return iter(self.commits)
-
-    def __len__(self) -> int:
-        return len(self.commits)
-
-    def to_dict(self) -> dict[str, Any]:
-        """The JSON form."""
-        body: dict[str, Any] = {"commits": [commit.to_dict() for commit in self.commits]}
-        return body | ({"next_cursor": self.next_cursor} if self.next_cursor else {})
 
 
 class CommitGraph:

@@ -7,7 +7,6 @@ never read. A version that cleanup has removed is an error, never the nearest ot
 from __future__ import annotations
 
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -15,39 +14,29 @@ import pyarrow as pa
 
 from omnigraph.errors import CommitNotFound, InvalidArgument, ManifestCorrupt, SnapshotReclaimed
 from omnigraph.graph.history.commit_graph import commit_on
+from omnigraph.graph.history.snapshot_table import SnapshotTable
+from omnigraph.graph.history.target_texts import TargetKind, kind_of
+from omnigraph.graph.history.targets import locate, require_data, require_target
 from omnigraph.graph.manifest.table_refs import pin_of, ref_of
 from omnigraph.graph.query.predicate_text import compile_predicate
 from omnigraph.graph.type_names import find_type
-from omnigraph.ids import MAIN_BRANCH, MAIN_BRANCH_ID, BranchId
+from omnigraph.ids import MAIN_BRANCH
 from omnigraph.storage.signals import ObjectMissing
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from omnigraph.graph.history.commit_graph import Commit
+    from omnigraph.graph.history.targets import ReadTarget
     from omnigraph.graph.lifecycle.coordinator import GraphCoordinator
     from omnigraph.graph.manifest.manifest_coordinator import ManifestCoordinator
     from omnigraph.graph.manifest.manifest_line import ManifestLine
     from omnigraph.graph.manifest.rows import CommitRow, PinRow, TableRef
     from omnigraph.graph.manifest.schemas import Schemas
+    from omnigraph.ids import BranchId
     from omnigraph.lang import Catalog, EdgeType, NodeType
     from omnigraph.storage.handles import TableHandle
     from omnigraph.storage.table_storage import TableStorage
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SnapshotTable:
-    """A table of a snapshot, as callers see it."""
-
-    table_key: str
-    dataset_path: str
-    native_dataset_branch: str | None
-    published_dataset_version: int
-    entity_count: int
-
-    def to_dict(self) -> dict[str, Any]:
-        """The JSON form."""
-        return {name: getattr(self, name) for name in self.__slots__}
 
 
 class Snapshot:
@@ -83,6 +72,11 @@ class Snapshot:
     def branch_id(self) -> BranchId:
         """The line on which it was resolved."""
         return self._branch_id
+
+    @property
+    def graph_branch(self) -> str:
+        """The branch that the commit was made on."""
+        return self._commit.authored_branch
 
     @property
     def resolved_snapshot(self) -> str:
@@ -133,7 +127,8 @@ class Snapshot:
         Args:
             type: the type, as `Person`, `node:Link` or `edge:Link`.
             columns: which columns; all but blobs without it.
-            filter: one predicate of the query language, as `age > 30`.
+            filter: a condition of the query language on properties and values, as `age > 30` or
+                `age is null or name in ["Ada", "Alan"]`.
             limit: at most this many rows.
 
         Raises:
@@ -241,45 +236,37 @@ def _id_array(id: str) -> pa.Array[pa.StringScalar]:
         raise InvalidArgument(f"an id is a text, not {id!r}", argument="id") from error
 
 
-def open_snapshot(graph: GraphCoordinator, at: str | int | None, branch: str) -> Snapshot:
-    """The snapshot of a branch's head, of a commit, of a `resolved_snapshot`, or of a number.
+def open_snapshot(
+    graph: GraphCoordinator, at: ReadTarget | None, branch: str = MAIN_BRANCH
+) -> Snapshot:
+    """The snapshot of a read target, or of a branch's head without one.
 
     Raises:
         BranchNotFound, CommitNotFound: there is no such branch or commit.
         SnapshotReclaimed: the line that holds the commit's data is gone.
     """
-    if isinstance(at, bool) or not isinstance(at, str | int | None):
-        raise InvalidArgument(
-            f"a snapshot is named by a commit id or a number, not by {at!r}", argument="at"
-        )
-    if isinstance(at, str) and "@" in at:
-        return _resolved(graph, at)
-    line = graph.lines.read(graph.lines.branch_id(branch))
-    if at is None:
-        return snapshot_at(graph, line, line.head_commit)
-    if isinstance(at, int):
-        return snapshot_at(graph, line, _at_number(line, at, branch))
-    return _of_commit(graph, line, at)
+    line, commit = locate(graph.lines, at, branch)
+    require_data(commit)
+    return snapshot_at(graph, line, commit)
 
 
-def open_target(graph: GraphCoordinator, target: str) -> Snapshot:
-    """The snapshot that a text names: a branch, which stands for its head, or a commit.
+def open_target(graph: GraphCoordinator, target: ReadTarget) -> Snapshot:
+    """The snapshot that a target names: a branch, which stands for its head, or a commit.
 
     Raises:
         CommitNotFound: it is neither.
         SnapshotReclaimed: the line that holds the commit's data is gone.
     """
-    if not isinstance(target, str):
-        raise InvalidArgument(
-            f"a state is named by a branch or a commit id, not by {target!r}", argument="target"
-        )
+    require_target(target)
     if target in graph.lines.live_branch_ids().values():
-        return open_snapshot(graph, None, target)
+        return open_snapshot(graph, None, str(target))
+    if not isinstance(target, str) or kind_of(target) in (TargetKind.NUMBER, TargetKind.TIME):
+        return open_snapshot(graph, target)
     try:
-        return open_snapshot(graph, target, MAIN_BRANCH)
+        return open_snapshot(graph, target)
     except CommitNotFound as error:
         raise CommitNotFound(
-            f"there is no branch and no commit {target!r}; list branches or commits to find one",
+            f"there is no branch, no commit and no tag {target!r}; list them to find one",
             graph_commit_id=target,
         ) from error
 
@@ -295,67 +282,16 @@ def snapshot_at(graph: GraphCoordinator, line: ManifestLine, commit: CommitRow) 
     )
 
 
-def find_commit(lines: ManifestCoordinator, commit_id: str) -> Commit:
-    """A commit of any live line, as callers see it.
+def find_commit(
+    lines: ManifestCoordinator, target: ReadTarget, branch: str = MAIN_BRANCH
+) -> Commit:
+    """The commit that a target names, as callers see it; its data may be gone.
 
     Raises:
         CommitNotFound: no live line has it.
     """
-    return commit_on(*_locate(lines, commit_id, lines.read(MAIN_BRANCH_ID)))
-
-
-def _locate(
-    lines: ManifestCoordinator, commit_id: str, first: ManifestLine
-) -> tuple[ManifestLine, CommitRow]:
-    commit = first.commit(commit_id)
-    if commit is not None and commit.copied_from is None:
-        return first, commit
-    for line in lines.live_lines():
-        elsewhere = line.commit(commit_id)
-        if elsewhere is not None and elsewhere.copied_from is None:
-            return line, elsewhere
-        commit = commit or elsewhere
-    if commit is None:
-        raise CommitNotFound(
-            f"there is no commit {commit_id!r} on a live branch; list commits to find one",
-            graph_commit_id=commit_id,
-        )
-    return first, commit
-
-
-def _of_commit(graph: GraphCoordinator, line: ManifestLine, commit_id: str) -> Snapshot:
-    held_by, commit = _locate(graph.lines, commit_id, line)
-    if commit.copied_from is not None:
-        raise SnapshotReclaimed(
-            f"commit {commit_id} came from a branch that was deleted after its merge; its data is"
-            " gone, its history stays",
-            graph_commit_id=commit_id,
-        )
-    return snapshot_at(graph, held_by, commit)
-
-
-def _at_number(line: ManifestLine, seq: int, branch: str) -> CommitRow:
-    commit = line.commit_at(seq)
-    if commit is None:
-        raise CommitNotFound(
-            f"the branch {branch!r} has no commit with number {seq}; it goes from 0 to"
-            f" {line.head.seq}",
-            branch=branch,
-            seq=seq,
-        )
-    return commit
-
-
-def _resolved(graph: GraphCoordinator, text: str) -> Snapshot:
-    branch_id, _, commit_id = text.partition("@")
-    graph.lines.branch_name(BranchId(branch_id))
-    line = graph.lines.read(BranchId(branch_id))
-    commit = line.commit(commit_id)
-    if commit is None or commit.copied_from is not None:
-        raise CommitNotFound(
-            f"there is no commit {commit_id!r} on branch {branch_id}", graph_commit_id=commit_id
-        )
-    return snapshot_at(graph, line, commit)
+    require_target(target)
+    return commit_on(*locate(lines, target, branch))
 
 
 def _nodes_first(table: SnapshotTable) -> tuple[bool, str]:

@@ -28,6 +28,7 @@ _COMMITS: list[pa.Field[Any]] = [
     pa.field("merged_parent_commit_id", _TEXT),
     pa.field("actor_id", _TEXT),
     pa.field("created_at", _WHEN, nullable=False),
+    pa.field("committed_at", _WHEN, nullable=False),
     pa.field("kind", _TEXT, nullable=False),
     pa.field("operation_id", _TEXT, nullable=False),
     pa.field("schema_hash", _TEXT, nullable=False),

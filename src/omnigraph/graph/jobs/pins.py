@@ -37,7 +37,26 @@ def living_pin(
     objects: StorageAdapter, clock: Clock, operation_id: str
 ) -> Mapping[str, Any] | None:  # Any: as JSON gives it
     """The pin of a job that may still run: its process is not known to be gone, nor long silent."""
-    path = pin_path(operation_id)
+    return _living(objects, clock, pin_path(operation_id))
+
+
+def all_pins(
+    objects: StorageAdapter, clock: Clock
+) -> tuple[list[Mapping[str, Any]], list[str]]:  # Any: as JSON gives it
+    """The pins of jobs that may still run, and the paths of those that may not."""
+    living, expired = [], []
+    for info in objects.list(PINS):
+        pin = _living(objects, clock, info.path)
+        if pin is None:
+            expired.append(info.path)
+        else:
+            living.append(pin)
+    return living, expired
+
+
+def _living(
+    objects: StorageAdapter, clock: Clock, path: str
+) -> Mapping[str, Any] | None:  # Any: as JSON gives it
     try:
         pin = decode(objects.get(path), path)
     except ObjectMissing:

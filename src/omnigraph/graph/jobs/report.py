@@ -21,8 +21,15 @@ class LoadMode(StrEnum):
     """They are refused."""
     MERGE = "merge"
     """They are replaced, each as a whole."""
+    UPDATE = "update"
+    """They change in what is given, and keep the rest; others are refused."""
     OVERWRITE = "overwrite"
     """All rows of a type that the input names go, and its rows take their place."""
+
+    @property
+    def upserts(self) -> bool:
+        """Rows that exist take new values, and other rows of the type stay."""
+        return self in (LoadMode.MERGE, LoadMode.UPDATE)
 
     @classmethod
     def parse(cls, mode: str) -> LoadMode:
@@ -35,8 +42,9 @@ class LoadMode(StrEnum):
             return cls(mode)
         except ValueError as error:
             raise InvalidArgument(
-                "mode is 'append' (rows must be new), 'merge' (replace rows of the same id) or"
-                f" 'overwrite' (replace each type of the input), not {mode!r}",
+                "mode is 'append' (rows must be new), 'merge' (replace rows of the same id),"
+                " 'update' (change what is given of rows that exist) or 'overwrite' (replace each"
+                f" type of the input), not {mode!r}",
                 argument="mode",
             ) from error
 

@@ -7,12 +7,14 @@ that the store can hold a graph, migrates it, and settles what crashed writers l
 from __future__ import annotations
 
 import logging
+import threading
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from omnigraph.errors import (
     BranchBusy,
     GraphNotFound,
+    InvalidArgument,
     ManifestCorrupt,
     OmnigraphError,
     ReadOnlyGraph,
@@ -23,6 +25,8 @@ from omnigraph.graph.commit.protocol import CommitParts, CommitProtocol
 from omnigraph.graph.lifecycle.deleted_branches import Reclaimer
 from omnigraph.graph.lifecycle.init_claim import find_claim, release_stale_claim
 from omnigraph.graph.lifecycle.line_upkeep import WIDTH, WIDTH_ON_OBJECT_STORES, LineUpkeep
+from omnigraph.graph.lifecycle.tail_folding import with_fold
+from omnigraph.graph.manifest.intent import SidecarKind
 from omnigraph.graph.manifest.manifest_coordinator import ManifestCoordinator
 from omnigraph.graph.manifest.migrations import MIGRATIONS, migrate_on_open, oldest_migratable
 from omnigraph.graph.manifest.pauses import Pauses
@@ -45,11 +49,15 @@ from omnigraph.storage.probe import probe_store
 from omnigraph.storage.signals import ObjectMissing, StorageSignal
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from omnigraph.clock import Clock
+    from omnigraph.graph.commit.txn import WriteTxn
     from omnigraph.graph.manifest.migrations import Migration
     from omnigraph.ids import GraphId, IdSource
     from omnigraph.settings import StorageSettings
     from omnigraph.storage.graph_storage import GraphStorage
+    from omnigraph.storage.handles import StagedWrite
     from omnigraph.storage.manifest import LineHandle
 
 log = logging.getLogger(__name__)
@@ -77,6 +85,7 @@ class GraphCoordinator:
         mode: OpenMode = OpenMode.READ_WRITE,
         keeps_leases: bool = False,
         migrations: tuple[Migration, ...] = MIGRATIONS,
+        fills_clone: bool = False,
     ) -> None:
         self.storage = storage
         self.tables = storage.tables
@@ -84,10 +93,13 @@ class GraphCoordinator:
         self.ids = ids
         self.mode = mode
         self.maintenance_concurrency = settings.maintenance_concurrency
+        self.kept_versions = settings.maintenance_keep_versions
+        self.retention_days = settings.maintenance_retention_days
         self.pauses = Pauses(ids)
         process = this_process()
         self.process = process
         self._migrations = migrations
+        self._fills_clone = fills_clone
         self.stamp = self._mended_stamp()
         self.schemas = Schemas(storage.objects)
         self.sidecars = Sidecars(storage.objects)
@@ -103,7 +115,7 @@ class GraphCoordinator:
         self.lines = ManifestCoordinator(
             storage.manifest, self._check_stamp, may_mend=mode is OpenMode.READ_WRITE
         )
-        self.publisher = ManifestBatchPublisher(storage.manifest, self.lines, self.pauses)
+        self.publisher = ManifestBatchPublisher(storage.manifest, self.lines, self.pauses, clock)
         self.upkeep = LineUpkeep(
             storage.manifest,
             self.lines,
@@ -133,9 +145,16 @@ class GraphCoordinator:
                 leases=self.leases,
                 sidecars=self.sidecars,
                 recovery=self.recovery,
-                after_publish=self.upkeep.after_publish,
+                with_upkeep=self._with_upkeep if settings.auto_maintenance else _as_it_is,
+                after_publish=self._after_publish,
             )
         )
+        self.on_folded: Callable[[BranchId], None] | None = None
+        """Told of a branch after a mutation of it that folded the tail of a table."""
+        self._folded: set[BranchId] = set()
+        self._closing = threading.Lock()
+        self._is_closed = False
+        self._endings: list[Callable[[], None]] = []
         if mode is OpenMode.READ_WRITE:
             self._make_writable()
 
@@ -164,14 +183,43 @@ class GraphCoordinator:
         """
         return self.lines.branch_id(name)
 
+    def _with_upkeep(self, txn: WriteTxn, staged: StagedWrite) -> StagedWrite:
+        kept_up = with_fold(self.tables, staged, txn.stamp)
+        if kept_up is not staged and txn.request.kind is SidecarKind.MUTATION:
+            self._folded.add(txn.branch_id)
+        return kept_up
+
+    def _after_publish(self, branch_id: BranchId) -> None:
+        if branch_id in self._folded:
+            self._folded.discard(branch_id)
+            if self.on_folded is not None:
+                self.on_folded(branch_id)
+        self.upkeep.after_publish(branch_id)
+
     def refresh(self) -> None:
         """See the newest heads, and finish writes that only lack their publish."""
         self.lines.read(MAIN_BRANCH_ID)
         if self.mode is OpenMode.READ_WRITE:
             self._sweep(wait_ms=0, may_restore=False)
 
+    def at_close(self, end: Callable[[], None]) -> None:
+        """Have something that runs in the background ended before leases are released.
+
+        Raises:
+            InvalidArgument: the graph is closed.
+        """
+        with self._closing:
+            if self._is_closed:
+                raise InvalidArgument("this graph is closed; open it again")
+            self._endings.append(end)
+
     def close(self) -> None:
         """End what runs in the background and release leases; safe twice."""
+        with self._closing:
+            self._is_closed = True
+            endings, self._endings = self._endings, []
+        for end in reversed(endings):
+            end()
         self.upkeep.close()
         self.reclaimer.close()
         self.leases.close()
@@ -201,7 +249,10 @@ class GraphCoordinator:
             ) from error
         if self.storage.manifest.is_fence(handle):
             raise self._not_a_graph()
-        return self._check_stamp(handle)
+        stamp = self._check_stamp(handle)
+        if stamp.is_unfinished and not self._fills_clone:
+            raise self._not_a_graph()
+        return stamp
 
     def _not_a_graph(self) -> GraphNotFound:
         location = self.storage.location
@@ -210,8 +261,8 @@ class GraphCoordinator:
             hint = "create one with Graph.init or `omnigraph init`"
         else:
             hint = (
-                f"an init is under way or was cut off ({claim.holder}); if it is gone, run"
-                " `omnigraph init --force`"
+                f"an init or a clone is under way or was cut off ({claim.holder}); if it is gone,"
+                " run `omnigraph init --force` or `omnigraph clone --force`"
             )
         return GraphNotFound(f"there is no graph at {location}; {hint}", location=str(location))
 
@@ -228,7 +279,8 @@ class GraphCoordinator:
                 migrate_on_open(self.storage, self._migrations)
             self.stamp = self._opened_stamp()
         self._remove_torn()
-        release_stale_claim(self.storage.objects, self.stamp.claim_id)
+        if not self._fills_clone:
+            release_stale_claim(self.storage.objects, self.stamp.claim_id)
         self._sweep(wait_ms=_OPEN_WAIT_MS, may_restore=True)
 
     def _remove_torn(self) -> None:
@@ -257,3 +309,8 @@ class GraphCoordinator:
                 )
             except (OmnigraphError, StorageSignal) as blocked:
                 log.warning("recovery blocked", extra={"branch_id": branch_id, "why": str(blocked)})
+
+
+def _as_it_is(txn: WriteTxn, staged: StagedWrite) -> StagedWrite:  # noqa: ARG001 - one of two
+    """No upkeep."""
+    return staged

@@ -11,10 +11,12 @@ before anything is cleared, a fence takes the version that its manifest would ha
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from omnigraph.errors import (
     GraphExists,
+    InitInProgress,
     ManifestCorrupt,
     OmnigraphError,
     RootNotEmpty,
@@ -30,6 +32,7 @@ from omnigraph.graph.lifecycle.init_claim import (
     require_claim,
     take_claim,
 )
+from omnigraph.graph.lifecycle.unfinished import is_unfinished, remove_unfinished
 from omnigraph.graph.manifest.pauses import Pauses
 from omnigraph.graph.manifest.rows import (
     CommitRow,
@@ -59,6 +62,8 @@ from omnigraph.storage.probe import probe_store
 from omnigraph.storage.signals import AlreadyExists, CommitRefused, ObjectMissing, StorageSignal
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from omnigraph.clock import Clock
     from omnigraph.graph.manifest.rows import TableRef
     from omnigraph.graph.recovery.leases import Lease
@@ -78,6 +83,16 @@ _FENCES = f"{MANIFEST}/"
 _SHOWN_OBJECTS = 3
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Origin:
+    """The graph that a new one will be filled from."""
+
+    accepted: AcceptedSchema
+    """Its schema, with the ids that it gave."""
+    stats: Mapping[str, Any]
+    """What the first commit tells of it."""
+
+
 def create_graph(
     storage: GraphStorage,
     source: str,
@@ -88,14 +103,17 @@ def create_graph(
     release: str,
     actor_id: str | None = None,
     force: bool = False,
+    origin: Origin | None = None,
 ) -> None:
     """Create a graph with this schema where there is none.
+
+    With an origin it is unfinished, and keeps its claim, until `finish`.
 
     Raises:
         SchemaInvalid: the schema does not compile; nothing was written.
         GraphExists, RootNotEmpty, InitInProgress: something is there; it is unchanged.
     """
-    accepted = accept_schema(compile_schema(source))
+    accepted = accept_schema(compile_schema(source)) if origin is None else origin.accepted
     refuse_file(storage.location)
     objects = storage.objects
     if force:
@@ -124,7 +142,8 @@ def create_graph(
     try:
         _store_schema(objects, accepted, source)
         maybe_fail("init.post_schema")
-        rows = _genesis(accepted, clock=clock, ids=ids, actor_id=actor_id)
+        stats = {} if origin is None else origin.stats
+        rows = _genesis(accepted, stats, clock=clock, ids=ids, actor_id=actor_id)
         for ref, layout in CatalogTables(accepted.catalog).layouts.items():
             require_claim(objects, claim.claim_id)
             rows += _made_table(storage, ref, layout)
@@ -139,10 +158,12 @@ def create_graph(
         graph_id=new_graph_id(ids),
         release=release,
         claim_id=claim.claim_id,
+        is_unfinished=origin is not None,
     )
     _create_manifest(storage, rows, stamp, base)
     maybe_fail("init.post_manifest_pre_unclaim")
-    release_claim(objects, claim.claim_id)
+    if origin is None:
+        release_claim(objects, claim.claim_id)
 
 
 def _store_schema(objects: StorageAdapter, accepted: AcceptedSchema, source: str) -> None:
@@ -177,7 +198,12 @@ def _create_manifest(storage: GraphStorage, rows: list[Row], stamp: Stamp, base:
 
 
 def _genesis(
-    accepted: AcceptedSchema, *, clock: Clock, ids: IdSource, actor_id: str | None
+    accepted: AcceptedSchema,
+    stats: Mapping[str, Any],
+    *,
+    clock: Clock,
+    ids: IdSource,
+    actor_id: str | None,
 ) -> list[Row]:
     commit_id = new_commit_id(ids)
     return [
@@ -191,6 +217,7 @@ def _genesis(
             authored_at=clock.now_us(),
             authored_branch=MAIN_BRANCH,
             actor_id=actor_id,
+            stats=stats,
         ),
         HeadRow(commit_id=commit_id, seq=0, branch_id=MAIN_BRANCH_ID),
         SchemaRow(
@@ -240,12 +267,12 @@ def _require_empty(storage: GraphStorage) -> None:
 
 
 def _clear_abandoned(storage: GraphStorage, clock: Clock, leases: Leases) -> None:
-    """Remove what a crashed init left; never a graph, never a root without a claim.
+    """Remove what a crashed init or clone left; never a graph, never a root without a claim.
 
     Two that clear one root must not meet: the slower one would remove what the faster one has
     already made anew.
     """
-    if storage.manifest.exists():
+    if storage.manifest.exists() and not is_unfinished(storage):
         raise _exists(storage)
     if find_claim(storage.objects) is None:
         return
@@ -259,17 +286,23 @@ def _clear_abandoned(storage: GraphStorage, clock: Clock, leases: Leases) -> Non
 
 
 def _clear(storage: GraphStorage, clock: Clock, lease: Lease) -> None:
-    if storage.manifest.exists():
+    is_clone = storage.manifest.exists()
+    if is_clone and not is_unfinished(storage):
         raise _exists(storage)
     claim = find_claim(storage.objects)
     if claim is None:
         return
+    if is_clone and not this_process().knows_gone(claim.process):
+        raise in_progress(claim)
     if not claim.is_abandoned(this_process(), clock):
         raise in_progress(claim)
-    _fence(storage)
-    for path in _left_by_init(storage.objects):
-        lease.check()
-        storage.objects.delete(path)
+    if is_clone:
+        remove_unfinished(storage, lease.check, kept=(_CLEARING,))
+    else:
+        _fence(storage)
+        for path in _left_by_init(storage.objects):
+            lease.check()
+            storage.objects.delete(path)
     lease.check()
     release_claim(storage.objects, claim.claim_id)
 
@@ -308,7 +341,9 @@ def _left_by_init(objects: StorageAdapter) -> list[str]:
     return [path for path in paths if path != CLAIM_PATH and not path.startswith(kept)]
 
 
-def _exists(storage: GraphStorage) -> GraphExists:
+def _exists(storage: GraphStorage) -> GraphExists | InitInProgress:
+    if is_unfinished(storage):
+        return in_progress(find_claim(storage.objects))
     return GraphExists(
         f"there is a graph at {storage.location} already; open it, or give another location",
         location=str(storage.location),

@@ -69,7 +69,7 @@ def in_progress(claim: InitClaim | None) -> InitInProgress:
     holder = "another process" if claim is None else claim.holder
     return InitInProgress(
         f"{holder} is creating a graph here; wait for it, or, if it is gone, clear what it left"
-        " with `omnigraph init --force` (Graph.init(force=True))",
+        " with `omnigraph init --force` or `omnigraph clone --force` (force=True)",
         claim={} if claim is None else msgspec.to_builtins(claim),
     )
 

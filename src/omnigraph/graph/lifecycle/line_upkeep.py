@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import itertools
 import logging
-import threading
 from typing import TYPE_CHECKING, Final
 
 from omnigraph.errors import BranchBusy, OmnigraphError
+from omnigraph.graph.lifecycle.background import start_quietly
 from omnigraph.graph.recovery.leases import MAINTENANCE_SCOPE
 from omnigraph.storage.signals import StorageSignal
 
@@ -83,9 +83,20 @@ class LineUpkeep:
             return
         if rows_below > TIERS[0] and self._is_time_to_look(branch_id):
             # Lance reads every version there is, which may take seconds: nobody waits for it.
-            threading.Thread(
-                target=self._clean_quietly, args=(branch_id,), name="manifest-clean", daemon=True
-            ).start()
+            start_quietly(lambda: self._clean_quietly(branch_id), "manifest-clean")
+
+    def join_all(self, branch_id: BranchId) -> int:
+        """Join every fragment of a line that can be; how many fewer there are.
+
+        What others publish meanwhile wins: then nothing was done, and a later call does it.
+        """
+        before = self._lines.read(branch_id).handle
+        try:
+            self._storage.compact(before)
+        except (OmnigraphError, StorageSignal) as error:
+            log.info("line not compacted", extra={"branch_id": branch_id, "cause": str(error)})
+            return 0
+        return max(0, before.fragments - self._lines.read(branch_id).handle.fragments)
 
     def clean(self, branch_id: BranchId) -> int:
         """Remove versions of a line that nobody can hold any more; how many were due.
@@ -96,15 +107,26 @@ class LineUpkeep:
             BranchBusy: another process is at it.
         """
         with self._leases.holding(MAINTENANCE_SCOPE, wait_ms=0):
-            handle = self._lines.read(branch_id).handle
-            before_us = self._clock.now_us() - YOUNGEST_REMOVED_US
-            versions, old = self._storage.versions(handle, before_us)
-            last = handle.version - VERSIONS_KEPT
-            due = [version for version in old if version <= last]
+            versions, due = self._due(branch_id)
             if len(due) < max(FEWEST_REMOVED, versions - len(due)):
                 return 0
-            self._storage.clean(handle, due)
-            return len(due)
+            return self.remove(branch_id, due)
+
+    def due(self, branch_id: BranchId) -> list[int]:
+        """The versions of a line that nobody can hold any more."""
+        return self._due(branch_id)[1]
+
+    def remove(self, branch_id: BranchId, due: list[int]) -> int:
+        """Remove versions of a line; whoever calls this holds the lease `maintenance`."""
+        self._storage.clean(self._lines.read(branch_id).handle, due)
+        return len(due)
+
+    def _due(self, branch_id: BranchId) -> tuple[int, list[int]]:
+        handle = self._lines.read(branch_id).handle
+        before_us = self._clock.now_us() - YOUNGEST_REMOVED_US
+        versions, old = self._storage.versions(handle, before_us)
+        last = handle.version - VERSIONS_KEPT
+        return versions, [version for version in old if version <= last]
 
     def close(self) -> None:
         """Begin nothing any more; safe twice."""

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Protocol
 from omnigraph.graph.commit.read_set import AllRows
 from omnigraph.graph.commit.txn import PreparedWrite
 from omnigraph.graph.jobs.report import LoadMode, RejectReport, TableReport
+from omnigraph.graph.load.bare_nodes import bare_node_warnings
+from omnigraph.graph.load.equal_rows import ExistingRows
 from omnigraph.graph.load.load_branch import LoadBranch, load_branch, readable_branch
 from omnigraph.graph.load.load_stats import committed_tables, load_stats
 from omnigraph.graph.load.receipts import repeat_receipt
@@ -144,8 +146,8 @@ class LoadSteps(Protocol):
         """How many of them are neither rejected nor superseded."""
         ...
 
-    def count_existing(self, txn: WriteTxn, ref: TableRef) -> int:
-        """How many of those left would replace a committed row."""
+    def existing_rows(self, txn: WriteTxn, ref: TableRef) -> ExistingRows:
+        """How many of those left would replace a committed row, and how many equal one."""
         ...
 
     def stage(self, txn: WriteTxn, refs: Sequence[TableRef]) -> Mapping[TableRef, StagedWrite]:
@@ -197,10 +199,11 @@ class LoadFlow:
         self._max_violations = max_violations
         self._files = RejectFiles(request.rejects, graph.storage.location)
         self._operations: set[str] = set()
-        self._prepared_for: str | None = None
+        self._prepared: WriteTxn | None = None
         self._rejects = RejectReport()
         self._rejected: Mapping[TableRef, int] = {}
         self._tables: list[TableReport] = []
+        self._makes_branch = False
 
     def run(self) -> JobReport:
         """Load, or only check what a dry run asks for; what was done.
@@ -222,6 +225,7 @@ class LoadFlow:
             with load_branch(
                 self._graph, request.branch, request.from_, actor_id=request.actor_id
             ) as branch:
+                self._makes_branch = branch.was_created
                 row, warnings = self._commit()
                 self._stages.end()
         return request.report(
@@ -244,10 +248,17 @@ class LoadFlow:
         except BaseException:
             self._steps.abandon()
             raise
-        is_own = row is not None and row.operation_id == self._prepared_for
+        txn = self._prepared
+        is_own = row is not None and txn is not None and row.operation_id == txn.operation_id
         self._steps.settle(row, is_own=is_own)
-        told = (*self._steps.input_warnings(), *self._files.finish(row))
-        return row, (*told, *(self._steps.table_warnings() if is_own else ()))
+        told = [*self._steps.input_warnings(), *self._files.finish(row)]
+        if row is not None and txn is not None and is_own:
+            told += [*self._steps.table_warnings(), *self._bare_nodes(txn, row)]
+        return row, told
+
+    def _bare_nodes(self, txn: WriteTxn, row: CommitRow) -> Iterator[str]:
+        refs = [ref for ref in self._steps.refs if self._is_written(ref)]
+        return bare_node_warnings(self._graph, txn, row, mode=self._request.mode, refs=refs)
 
     def _rehearse(self) -> JobReport:
         """Check everything and tell what a run would do; nothing stays."""
@@ -271,6 +282,7 @@ class LoadFlow:
             self._stages.reports(),
             merge_strategy=steps.merge_strategy,
             rejects=self._rejects,
+            warnings=steps.input_warnings(),
         )
 
     def _write_request(self, branch: BranchName) -> WriteRequest:
@@ -293,13 +305,14 @@ class LoadFlow:
         for table in self._tables:
             table.require_balance()
         self._enter("commit")
-        self._prepared_for = txn.operation_id
+        self._prepared = txn
         job = {} if steps.job is None else {"job": steps.job}
+        told = load_stats(mode, self._tables, self._rejects, branch_created=self._makes_branch)
         return PreparedWrite(
             staged=tuple(staged.values()),
             is_strict=mode is LoadMode.OVERWRITE,
             handing_over=steps.hand_over,
-            stats={"load": job | load_stats(mode, self._tables, self._rejects), **steps.stats},
+            stats={"load": job | told, **steps.stats},
         )
 
     def _check(self, txn: WriteTxn) -> None:
@@ -312,7 +325,8 @@ class LoadFlow:
         self._steps.take(txn)
         self._enter("check")
         findings = self._steps.findings(txn, limit=self._max_violations)
-        if findings.total and self._request.rejects.are_wanted:
+        rejects = self._request.rejects
+        if rejects.cascade or (findings.total and rejects.are_wanted):
             self._set_aside(txn, findings)
         else:
             refuse_load(findings)
@@ -331,11 +345,15 @@ class LoadFlow:
         """
         bad = self._steps.bad_rows(txn)
         rejections = bad.found()
+        if not findings.total and not rejections.rows:
+            return  # Asked only for nodes without their edges, and all have them.
 
         def write() -> str:
             if self._steps.names.rejects is not None:
                 self._enter(self._steps.names.rejects)
-            return self._files.write(txn.operation_id, bad.written(rejections))
+            # Of too many rows those are written that may be rejected.
+            written = rejections.first(self._request.rejects.max_rejects)
+            return self._files.write(txn.operation_id, bad.written(written))
 
         is_told_only = self._request.dry_run
         RejectVerdict(
@@ -366,8 +384,8 @@ class LoadFlow:
         return bool(self._steps.rows_left(ref)) or not self._rejected.get(ref)
 
     def _untaken(self) -> list[TableReport]:
-        """What is told of a load that committed nothing: the rows that it rejected."""
-        if not self._rejects.violations:
+        """What is told of a load without a commit: rows that it rejected, or that are there."""
+        if not self._rejects.violations and not any(each.unchanged for each in self._tables):
             return []
         return sorted(self._tables, key=lambda table: table.order)
 
@@ -378,22 +396,37 @@ class LoadFlow:
             ref,
             added=0 if staged is None else staged.rows_added,
             changed=0 if staged is None else staged.rows_changed,
+            unchanged=0 if staged is None else staged.rows_unchanged,
             removed=0 if staged is None else staged.rows_removed,
         )
 
     def _foreseen(self, txn: WriteTxn, ref: TableRef) -> TableReport:
         """What a run would do to a table."""
         mode, committed = self._request.mode, txn.line.pins[ref].row_count
-        changed = removed = 0
+        removed = 0
+        existing = ExistingRows()
         if mode is LoadMode.OVERWRITE and self._is_written(ref):
             removed = committed
-        elif mode is LoadMode.MERGE and committed:
-            changed = self._steps.count_existing(txn, ref)
-        added = self._steps.rows_left(ref) - changed
-        return self._table(txn, ref, added=added, changed=changed, removed=removed)
+        elif mode.upserts and committed:
+            existing = self._steps.existing_rows(txn, ref)
+        return self._table(
+            txn,
+            ref,
+            added=self._steps.rows_left(ref) - existing.changed - existing.unchanged,
+            changed=existing.changed,
+            unchanged=existing.unchanged,
+            removed=removed,
+        )
 
     def _table(
-        self, txn: WriteTxn, ref: TableRef, *, added: int, changed: int, removed: int
+        self,
+        txn: WriteTxn,
+        ref: TableRef,
+        *,
+        added: int,
+        changed: int,
+        unchanged: int,
+        removed: int,
     ) -> TableReport:
         read, rejected = self._steps.rows_read(ref), self._rejected.get(ref, 0)
         return TableReport(
@@ -401,6 +434,7 @@ class LoadFlow:
             read=read,
             added=added,
             changed=changed,
+            unchanged=unchanged,
             removed=removed,
             rejected=rejected,
             superseded=read - rejected - self._steps.rows_left(ref),

@@ -12,16 +12,33 @@ import numpy as np
 import pyarrow as pa
 
 from omnigraph.errors import InternalError
-from omnigraph.graph.arrays import contained, group_codes, is_given, one_array, taken, texts
+from omnigraph.graph.arrays import (
+    chosen,
+    contained,
+    distinct,
+    group_codes,
+    is_given,
+    one_array,
+    taken,
+    texts,
+)
 from omnigraph.graph.load.quarantine import Broken, BrokenRow
 from omnigraph.graph.load.rows import load_delta
 from omnigraph.graph.manifest.table_refs import ref_of
 from omnigraph.graph.validation import Findings, Subject, gather
+from omnigraph.graph.validation.bare_nodes import required_edges
+from omnigraph.graph.validation.cardinality import without_edges
 from omnigraph.graph.validation.committed import find_edges
 from omnigraph.graph.validation.delta import prepare_write
 from omnigraph.graph.validation.evaluator import rule_findings
-from omnigraph.graph.validation.relation_rules import KeptEndRule, UniqueRule, compared_columns
+from omnigraph.graph.validation.relation_rules import (
+    CardinalityRule,
+    KeptEndRule,
+    UniqueRule,
+    compared_columns,
+)
 from omnigraph.graph.validation.spelling import show_value, stored_value
+from omnigraph.graph.validation.violation import bare_node
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -30,7 +47,7 @@ if TYPE_CHECKING:
     from omnigraph.graph.manifest.rows import TableRef
     from omnigraph.graph.validation import CommittedRows, FittedRows, TableDelta, Violation
     from omnigraph.graph.validation.delta import Write
-    from omnigraph.graph.validation.relation_rules import CardinalityRule, RelationRule
+    from omnigraph.graph.validation.relation_rules import RelationRule
     from omnigraph.lang.catalog import Catalog
 
 
@@ -104,6 +121,30 @@ class HeldRelations:
                 rows += records
                 blocking.append(unmended)
         return Broken(rows=rows, blocking=gather(blocking))
+
+    def bare_nodes(self) -> Broken:
+        """Nodes that no edge of a type starts at which asks for one."""
+        write = self._write()
+        rows: list[BrokenRow] = []
+        for item in required_edges(self._catalog):
+            node = self._catalog.node_types[item.from_type]
+            held = self._rows.get(ref_of(node))
+            if held is None or not held.table.num_rows:
+                continue
+            rule = CardinalityRule(item=item, node=node)
+            ids = one_array(held.table["id"])
+            bare = without_edges(write, rule, distinct(chosen(ids, is_given(ids))))
+            places = places_of(held)
+            for at in np.flatnonzero(contained(ids, bare))[: self._limit]:
+                subject = Subject(entity_id=ids[int(at)].as_py(), input_line=int(places[at]))
+                rows.append(
+                    BrokenRow(
+                        table=ref_of(node),
+                        place=int(places[at]),
+                        violation=bare_node(item, subject.entity_id or "", row=subject),
+                    )
+                )
+        return Broken(rows=rows)
 
     def superseded(self) -> dict[TableRef, list[int]]:
         """Records of an edge id that a later one replaces."""

@@ -13,6 +13,7 @@ from omnigraph.errors import (
     PreconditionFailed,
     Retry,
 )
+from omnigraph.graph.access import Action
 from omnigraph.graph.history.branch_names import parse_branch_name
 from omnigraph.graph.history.branches import Branches
 from omnigraph.graph.recovery.recovery import RECOVERY_KIND
@@ -21,6 +22,7 @@ from omnigraph.ids import BranchId, CommitId
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from omnigraph.graph.gate import Gate
     from omnigraph.graph.history.branches import Branch
     from omnigraph.graph.lifecycle.coordinator import GraphCoordinator
 
@@ -66,6 +68,26 @@ def load_branch(
     except BaseException as error:
         _why_it_stays(graph, branches, made, error)
         raise
+
+
+def require_load(graph: GraphCoordinator, gate: Gate, branch: str, base: str | None) -> str | None:
+    """Ask for what a load does with its branch, and give the base that it may be forked from.
+
+    A branch that is there is not forked. It may be gone when the load comes to it, so the base is
+    handed on to those alone who may fork it.
+
+    Raises:
+        PolicyError: the actor may not load there, or not create the branch that is missing.
+    """
+    gate.require_actor()
+    # First what is asked either way: a refusal does not tell whether the branch is there.
+    gate.require(Action.CHANGE, branch)
+    is_missing = base is not None and not _exists(graph, branch)
+    if is_missing:
+        gate.require(Action.BRANCH_CREATE, base, target=branch)
+    if base is None or is_missing or gate.allows(Action.BRANCH_CREATE, base, target=branch):
+        return base
+    return None
 
 
 def readable_branch(graph: GraphCoordinator, name: str, base: str | None) -> str:

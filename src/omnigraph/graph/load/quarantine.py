@@ -10,6 +10,8 @@ round that finds nothing ends it; five rounds are made.
 - Cardinality: all records of the type go that start at a source with too many or too few edges.
   A source that has too few because a `merge` moves its edges away gets those edges back: the
   records that move them go.
+- With `cascade`, nodes of the input that are left without an edge which they need go too; the next
+  round finds the edges to them.
 
 What stays is what a load of the input without these rows would commit: an edge whose last record
 is rejected keeps the record before it. Where a committed row is left broken, no row can be blamed,
@@ -19,7 +21,8 @@ and nothing can be committed.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import TYPE_CHECKING, Final, Protocol
 
 from omnigraph.graph.validation import Code, EntityKind, Findings, gather
@@ -97,6 +100,10 @@ class RelationRules(Protocol):
         """Edges of sources that have too many or too few."""
         ...
 
+    def bare_nodes(self) -> Broken:
+        """Nodes of the input without an edge of a type that asks for one."""
+        ...
+
     def superseded(self) -> Mapping[TableRef, Sequence[int]]:
         """What is left and yet not written: a later record of the same edge is."""
         ...
@@ -125,6 +132,10 @@ class Rejections:
         """How many rows each rule takes, by the first that they break."""
         counts = Counter(row.fault.code.value for row in self.rows.values())
         return dict(sorted(counts.items()))
+
+    def first(self, count: int) -> Rejections:
+        """The first rows in the order of the input, at most so many."""
+        return replace(self, rows=dict(islice(self.rows.items(), count)))
 
     def places(self, *, but: Iterable[RejectedRow] = ()) -> dict[TableRef, list[int]]:
         """The places of the rejected rows of each table, without some of them."""
@@ -159,7 +170,9 @@ def rejected_row(
     )
 
 
-def set_aside(rules: RelationRules, bad: Iterable[RejectedRow], *, most: int) -> Rejections:
+def set_aside(
+    rules: RelationRules, bad: Iterable[RejectedRow], *, most: int, cascade: bool = False
+) -> Rejections:
     """The rows to be rejected, from those that are bad by themselves.
 
     With more than `most` rejected rows the search ends, and what was found is not complete.
@@ -174,6 +187,7 @@ def set_aside(rules: RelationRules, bad: Iterable[RejectedRow], *, most: int) ->
             rules.keys,
             rules.endpoints,
             rules.cardinality,
+            *([rules.bare_nodes] if cascade else ()),
         )
         for check in checks:
             if rejects.are_too_many:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from omnigraph.graph.jobs.report import JobReport
-from omnigraph.graph.load.load_stats import committed_rejects, committed_tables
+from omnigraph.graph.load.load_stats import committed_rejects, committed_tables, made_branch
 
 if TYPE_CHECKING:
     from omnigraph.graph.history.commit_graph import Commit
@@ -20,6 +20,8 @@ def repeat_receipt(done: Commit, job_key: str | None, request: LoadRequest) -> J
         job_key=job_key,
         commit=done,
         branch=request.branch,
+        base_branch=request.from_,
+        branch_created=made_branch(done.stats),
         mode=request.mode.value,
         engine="spark",
         already_loaded=True,

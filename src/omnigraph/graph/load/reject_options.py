@@ -40,6 +40,8 @@ class RejectOptions:
     """More bad rows than this are neither set aside nor written."""
     max_ratio: float = _MAX_RATIO
     """A larger part of what was read is not set aside."""
+    cascade: bool = False
+    """Nodes that are left without an edge which they need are bad, too."""
     storage: StorageSettings = field(default_factory=StorageSettings, repr=False)
 
     @property
@@ -60,6 +62,7 @@ def parse_reject_options(
     rejects: str | Path | None = None,
     max_rejects: int | None = None,
     max_reject_ratio: float | None = None,
+    cascade: bool = False,
 ) -> RejectOptions:
     """The options as callers give them; limits that are left out are those of the settings.
 
@@ -76,6 +79,12 @@ def parse_reject_options(
             "on_error='quarantine' needs `rejects`: the folder, local or s3://, that the bad rows"
             " are written to",
             argument="rejects",
+        )
+    if cascade and action is not ErrorAction.QUARANTINE:
+        raise InvalidArgument(
+            "cascade sets nodes aside that lose their required edges; it needs"
+            " on_error='quarantine'",
+            argument="cascade",
         )
     most = settings.pipeline.max_rejects if max_rejects is None else max_rejects
     if isinstance(most, bool) or not isinstance(most, int) or most < 0:
@@ -94,5 +103,6 @@ def parse_reject_options(
         place=None if rejects is None else find_output(rejects, settings.storage),
         max_rejects=most,
         max_ratio=float(ratio),
+        cascade=cascade,
         storage=settings.storage,
     )

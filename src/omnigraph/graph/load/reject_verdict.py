@@ -36,7 +36,7 @@ class RejectVerdict:
     def require_allowed(self, write: Callable[[], str] | None) -> None:
         """Pass if the load goes on without its bad rows; `write` writes them and gives the address.
 
-        They are written before a refusal too, unless they are more than may be rejected.
+        They are written before a refusal too; of more than may be rejected, as many as may be.
 
         Raises:
             LoadRejected: it does not go on.
@@ -50,7 +50,8 @@ class RejectVerdict:
             raise self._failed(self._written(write))
 
     def _written(self, write: Callable[[], str] | None) -> str | None:
-        return write() if write is not None and self.found.is_complete else None
+        is_wanted = self.found.is_complete or self.options.max_rejects > 0
+        return write() if write is not None and is_wanted else None
 
     def _why_not(self) -> str | None:
         rejected, read = len(self.found.rows), self.read
@@ -96,22 +97,21 @@ class RejectVerdict:
             "rejects_uri": uri,
         }
         first = error.message.removeprefix("load refused: ")
-        return LoadRejected(f"load refused: {why}: {first}{_where(uri)}", **details)
+        return LoadRejected(f"load refused: {why}: {first}{self._where(uri)}", **details)
 
     def _failed(self, uri: str | None) -> LoadRejected | KeyConflict:
         error = _refusal(self.findings)
+        return type(error)(
+            error.message + self._where(uri), **{**error.details, "rejects_uri": uri}
+        )
+
+    def _where(self, uri: str | None) -> str:
+        if uri is None:
+            return ""
         if self.found.is_complete:
-            tail = _where(uri)
-        else:
-            tail = (
-                f"; more than max_rejects ({self.options.max_rejects:,}) rows are bad, so they are"
-                " not written"
-            )
-        return type(error)(error.message + tail, **{**error.details, "rejects_uri": uri})
-
-
-def _where(uri: str | None) -> str:
-    return "" if uri is None else f"; all bad rows are in {uri}"
+            return f"; all bad rows are in {uri}"
+        most = self.options.max_rejects
+        return f"; more than {most:,} rows are bad: {most:,} of them are in {uri}"
 
 
 def _refusal(findings: Findings) -> LoadRejected | KeyConflict:

@@ -13,10 +13,10 @@ from omnigraph.errors import InvalidArgument
 from omnigraph.graph.commit.txn import WriteRequest, checked_key
 from omnigraph.graph.history.commit_graph import commit_of
 from omnigraph.graph.jobs.report import JobReport, LoadMode, RejectReport
-from omnigraph.graph.load.load_stats import committed_rejects
+from omnigraph.graph.load.load_stats import committed_rejects, made_branch
 from omnigraph.graph.load.reject_options import RejectOptions, parse_reject_options
 from omnigraph.graph.manifest.intent import SidecarKind
-from omnigraph.ids import MAIN_BRANCH, BranchName
+from omnigraph.ids import MAIN_BRANCH, BranchName, OperationId
 from omnigraph.settings import MergeStrategy
 
 if TYPE_CHECKING:
@@ -36,13 +36,15 @@ _ULID: Final = re.compile("[0-9A-HJKMNP-TV-Z]{26}")
 class LoadArguments(TypedDict, total=False):
     """What a caller may say of a load, wherever its rows come from; `Graph.load` explains it."""
 
-    mode: Required[Literal["append", "merge", "overwrite"]]
+    mode: Required[Literal["append", "merge", "update", "overwrite"]]
+    partial: bool
     branch: str
     from_: str | None
     on_error: Literal["fail", "quarantine"]
     rejects: str | None
     max_rejects: int | None
     max_reject_ratio: float | None
+    cascade: bool
     embed: bool
     dry_run: bool
     if_commit: str | None
@@ -58,6 +60,8 @@ class LoadRequest:
     from_: str | None = None
     """What a missing branch is forked from."""
     actor_id: str | None = None
+    partial: bool = False
+    """A merge keeps the values that a row does not mention; an update always does."""
     embed: bool = False
     """Vectors that may be null are filled too."""
     if_commit: str | None = None
@@ -72,7 +76,14 @@ class LoadRequest:
     def digested(self) -> str:
         """What of it tells one request from another."""
         action = " quarantine" if self.rejects.sets_aside else ""
+        action += " cascade" if self.rejects.cascade else ""
+        action += " partial" if self.partial else ""
         return f"load {self.mode} {self.embed}{action}\n"
+
+    @property
+    def keeps_values(self) -> bool:
+        """What a row does not mention stays as it is."""
+        return self.partial or self.mode is LoadMode.UPDATE
 
     def write_request(
         self,
@@ -99,6 +110,8 @@ class LoadRequest:
             request_digest=None if self.idempotency_key is None else digest(),
             attempts=attempts,
             job=job,
+            # A resumed job may meet what the one before left under its own name.
+            operation_id=None if job is None or self.resume else OperationId(job),
         )
 
     def report(
@@ -127,10 +140,10 @@ class LoadRequest:
             commit=None if row is None else commit_of(row),
             branch=self.branch,
             base_branch=branch.base,
-            branch_created=branch.was_created,
+            branch_created=branch.was_created if row is None else made_branch(row.stats),
             mode=self.mode.value,
             engine=engine,
-            merge_strategy=merge_strategy.value if self.mode is LoadMode.MERGE else None,
+            merge_strategy=merge_strategy.value if self.mode.upserts else None,
             already_loaded=already_loaded,
             dry_run=self.dry_run,
             actor_id=self.actor_id,
@@ -153,6 +166,8 @@ def parse_load_request(
     rejects: str | None = None,
     max_rejects: int | None = None,
     max_reject_ratio: float | None = None,
+    cascade: bool = False,
+    partial: bool = False,
     embed: bool = False,
     dry_run: bool = False,
     if_commit: str | None = None,
@@ -166,6 +181,7 @@ def parse_load_request(
     """
     return LoadRequest(
         mode=LoadMode.parse(mode),
+        partial=checked_partial(LoadMode.parse(mode), is_partial=partial),
         branch=BranchName(branch),
         from_=from_,
         actor_id=actor_id,
@@ -177,11 +193,27 @@ def parse_load_request(
             rejects=rejects,
             max_rejects=max_rejects,
             max_reject_ratio=max_reject_ratio,
+            cascade=cascade,
         ),
         idempotency_key=checked_key(idempotency_key),
         dry_run=dry_run,
         resume=checked_operation(resume, dry_run=dry_run),
     )
+
+
+def checked_partial(mode: LoadMode, *, is_partial: bool) -> bool:
+    """Whether rows keep the values that the input leaves out.
+
+    Raises:
+        InvalidArgument: the mode writes whole rows only.
+    """
+    if is_partial and not mode.upserts:
+        raise InvalidArgument(
+            f"mode {mode} writes whole rows; `partial` is for mode merge (update always keeps what"
+            " is not given)",
+            argument="partial",
+        )
+    return is_partial
 
 
 def checked_operation(operation_id: str | None, *, dry_run: bool = False) -> str | None:

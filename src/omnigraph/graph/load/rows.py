@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from omnigraph.graph.blobs.blob_values import BlobBudget
     from omnigraph.graph.manifest.rows import TableRef
     from omnigraph.graph.validation import FitBlobs
+    from omnigraph.graph.validation.completion import StoredRows
     from omnigraph.ids import IdSource
     from omnigraph.lang import Catalog
 
@@ -63,6 +64,8 @@ class RowReading:
     blobs: BlobBudget
     limit: int = REPORTED_VIOLATIONS
     """How many violations are kept of each kind; the counts are exact beyond it."""
+    stored: StoredRows | None = None
+    """Where rows take what they do not mention."""
     watch: Callable[[int, int], None] | None = None
     """Told the rows and the bytes of text so far."""
 
@@ -85,6 +88,7 @@ class RowReading:
                 lines=pa.array(records.lines),
                 fit_blobs=json_blobs(self.blobs),
                 filled_later=filled_vectors(records.item),
+                stored=self.stored,
                 limit=self.limit,
             )
             ref = ref_of(records.item)
@@ -117,6 +121,7 @@ class RowReading:
                 table,
                 ids=self.ids,
                 filled_later=filled_vectors(item),
+                stored=self.stored,
                 limit=self.limit,
             )
             refer_stored(item, fitted.table, self.blobs)
@@ -210,5 +215,5 @@ def load_delta(rows: FittedRows, mode: LoadMode) -> TableDelta:
         rows=rows,
         strict_ids=ids.drop_null() if mode is LoadMode.APPEND else ids.slice(0, 0),
         replaces_all=mode is LoadMode.OVERWRITE,
-        repeats_edge_ids=mode is LoadMode.MERGE,
+        repeats_edge_ids=mode.upserts,
     )

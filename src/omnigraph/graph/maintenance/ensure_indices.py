@@ -1,4 +1,4 @@
-"""`ensure_indices`: every index that the schema declares exists and covers every row.
+"""`ensure_indices`: every index that the schema declares exists and covers every row, and no other.
 
 Indexes are derived: building them changes no result, so this write is never strict. Segments are
 built without a lease, several tables at once, and published by one commit. A table that others
@@ -8,15 +8,12 @@ and a branch does not fork a table that it has nothing to build for.
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar
 
-from omnigraph.errors import InvalidArgument, ReadSetChanged
 from omnigraph.graph.commit.protocol import Stale
 from omnigraph.graph.commit.txn import PreparedWrite, WriteRequest
 from omnigraph.graph.history.commit_graph import commit_of
-from omnigraph.graph.history.snapshot import snapshot_at
 from omnigraph.graph.jobs.stage_progress import StageProgress
 from omnigraph.graph.maintenance.index_report import (
     BuiltIndex,
@@ -27,12 +24,20 @@ from omnigraph.graph.maintenance.index_report import (
     SkipReason,
     TableIndexStats,
 )
+from omnigraph.graph.maintenance.table_work import (
+    chosen_tables,
+    for_each,
+    list_of_names,
+    moved_on,
+    place_of,
+    restamped,
+    silent,
+)
 from omnigraph.graph.manifest.intent import SidecarKind
-from omnigraph.graph.manifest.table_refs import ref_of
-from omnigraph.ids import BranchName, new_link_uuid
+from omnigraph.ids import BranchName
 from omnigraph.settings import Engine
 from omnigraph.storage.capabilities import wanted_indexes
-from omnigraph.storage.indexes import index_name
+from omnigraph.storage.indexes import index_name, unwanted_indexes
 from omnigraph.storage.maintenance import IndexAction
 from omnigraph.storage.signals import ObjectMissing
 
@@ -43,7 +48,7 @@ if TYPE_CHECKING:
     from omnigraph.graph.jobs.stage_progress import Progress
     from omnigraph.graph.lifecycle.coordinator import GraphCoordinator
     from omnigraph.graph.manifest.rows import CommitRow, PinRow, TableRef
-    from omnigraph.storage.handles import Link, StagedWrite, TableHandle, TableLayout, WriteStamp
+    from omnigraph.storage.handles import StagedWrite, TableHandle, TableLayout
     from omnigraph.storage.indexes import IndexSpec
     from omnigraph.storage.maintenance import IndexWork
 
@@ -66,6 +71,8 @@ class _Plan:
     pinned: PinRow
     works: tuple[IndexWork, ...]
     coverage: tuple[IndexRows, ...]
+    unwanted: frozenset[str]
+    """The names of indexes that the schema does not declare any more."""
 
     @property
     def buildable(self) -> list[IndexSpec]:
@@ -74,24 +81,6 @@ class _Plan:
     @property
     def missing(self) -> list[IndexSpec]:
         return [work.spec for work in self.works if work.action not in _IDLE]
-
-
-def require_local_engine(engine: str) -> None:
-    """Refuse a lane that cannot run.
-
-    Raises:
-        InvalidArgument: it is unknown, or not in this version.
-    """
-    if engine not in set(Engine):
-        raise InvalidArgument(
-            f"engine is 'auto', 'local' or 'spark', not {engine!r}", argument="engine"
-        )
-    if engine == Engine.SPARK:
-        raise InvalidArgument(
-            "indexes cannot be built on Spark in this version; leave the engine out, or give"
-            " 'local'",
-            argument="engine",
-        )
 
 
 def ensure_indices(
@@ -110,15 +99,14 @@ def ensure_indices(
         RecoveryBlocked: an interrupted write of the branch must be repaired first.
         ReadSetChanged: others were faster in every attempt.
     """
-    if isinstance(types, str):
-        raise InvalidArgument(f"types is a list of names, not one text {types!r}", argument="types")
+    names = list_of_names(types)
     request = WriteRequest(
         kind=SidecarKind.ENSURE_INDICES,
         branch=BranchName(branch),
         branch_id=graph.branch_id(branch),
         actor_id=actor_id,
     )
-    building = _Building(graph, None if types is None else tuple(types), progress or _silent)
+    building = _Building(graph, names, progress or silent)
     return building.report(branch, graph.protocol.run(request, building.prepare))
 
 
@@ -142,14 +130,14 @@ class _Building:
         """Plan and build what is not there yet for the captured pins."""
         try:
             self._forget_moved(txn)
-            chosen = self._chosen(txn)
+            chosen = chosen_tables(self._graph, txn, self._names)
             unplanned = [ref for ref in chosen if ref not in self._plans]
             self._plans |= self._each("plan", unplanned, lambda ref: self._plan(txn, ref))
             self._plans = {ref: self._plans[ref] for ref in chosen}
             return PreparedWrite(staged=tuple(self._build(txn)))
         except ObjectMissing as missing:
             # A deleted branch takes its lines with it; the next capture says so.
-            raise Stale(_moved_on(str(txn.request.branch), str(missing))) from missing
+            raise Stale(moved_on(str(txn.request.branch), str(missing))) from missing
 
     def _forget_moved(self, txn: WriteTxn) -> None:
         if self._schema_hash != txn.line.schema.schema_hash:
@@ -157,18 +145,9 @@ class _Building:
             self._plans.clear()
             self._built.clear()
         for ref, plan in list(self._plans.items()):
-            if _place(txn.line.pins[ref]) != _place(plan.pinned):
+            if place_of(txn.line.pins[ref]) != place_of(plan.pinned):
                 del self._plans[ref]
                 self._overtaken[ref] = self._overtaken.get(ref, 0) + (ref in self._built)
-
-    def _chosen(self, txn: WriteTxn) -> list[TableRef]:
-        """The tables of the wanted types, nodes before edges, by name."""
-        wanted = set(txn.tables.types)
-        if self._names is not None:
-            snapshot = snapshot_at(self._graph, txn.line, txn.line.head_commit)
-            wanted = {ref_of(snapshot.type(name)) for name in self._names}
-        keys = {ref: txn.tables.layouts[ref].table_key for ref in wanted}
-        return sorted(wanted, key=lambda ref: (keys[ref].startswith("edge:"), keys[ref]))
 
     def _plan(self, txn: WriteTxn, ref: TableRef) -> _Plan:
         layout, pinned = txn.tables.layouts[ref], txn.line.pins[ref]
@@ -188,11 +167,14 @@ class _Building:
                 )
                 for spec in specs
             ),
+            unwanted=unwanted_indexes(layout, specs, covered),
         )
 
     def _build(self, txn: WriteTxn) -> list[StagedWrite]:
         """The staged segments of every table that needs some, in transactions of this attempt."""
-        missing = {ref: plan.missing for ref, plan in self._plans.items() if plan.missing}
+        missing = {
+            ref: plan.missing for ref, plan in self._plans.items() if plan.missing or plan.unwanted
+        }
         self._busy = {ref for ref in missing if self._is_too_slow(ref)}
         # Forking a table takes the lease of the branch, so it is done one by one.
         bases = {ref: txn.writable(ref) for ref in missing if ref not in self._busy}
@@ -219,7 +201,8 @@ class _Building:
         self, txn: WriteTxn, ref: TableRef, base: TableHandle, specs: Sequence[IndexSpec]
     ) -> StagedWrite:
         started_us = self._graph.clock.monotonic_us()
-        staged = txn.store.stage_index(base, specs, txn.stamp)
+        unwanted = self._plans[ref].unwanted
+        staged = txn.store.stage_index(base, specs, txn.stamp, unwanted=unwanted)
         self._took_us[ref] = self._graph.clock.monotonic_us() - started_us
         return staged
 
@@ -230,46 +213,24 @@ class _Building:
         quickly and was overtaken often.
         """
         staged = self._built[ref]
-        links = tuple(self._stamped(link, txn.stamp) for link in staged.links)
 
         def rebase(newer: TableHandle) -> StagedWrite:
-            moved = txn.store.stage_index(newer, self._plans[ref].buildable, txn.stamp)
+            plan = self._plans[ref]
+            moved = txn.store.stage_index(newer, plan.buildable, txn.stamp, unwanted=plan.unwanted)
             if moved.is_noop:
-                raise Stale(_moved_on(newer.layout.table_key, newer.pin.version))
+                raise Stale(moved_on(newer.layout.table_key, newer.pin.version))
             self._built[ref] = moved
             return moved
 
-        return replace(staged, links=links, rebase=rebase if self._is_overtaken(ref) else None)
-
-    def _stamped(self, link: Link, stamp: WriteStamp) -> Link:
-        """The same content under the name of this attempt: versions tell who made them."""
-        uuid = new_link_uuid(self._graph.ids)
         return replace(
-            link,
-            uuid=uuid,
-            stage=lambda handle: replace(
-                link.stage(handle), uuid=uuid, transaction_properties=stamp.properties
-            ),
+            restamped(staged, txn.stamp, self._graph.ids),
+            rebase=rebase if self._is_overtaken(ref) else None,
         )
 
     def _each(
         self, stage: str, refs: Sequence[TableRef], act: Callable[[TableRef], _Result]
     ) -> dict[TableRef, _Result]:
-        """The results for some tables, several of them at work at once."""
-        if not refs:
-            return {}
-        done: dict[TableRef, _Result] = {}
-        self._progress(StageProgress(stage=stage, total=len(refs)))
-        with ThreadPoolExecutor(self._graph.maintenance_concurrency, "indices") as pool:
-            waiting = {pool.submit(act, ref): ref for ref in refs}
-            try:
-                for future in as_completed(waiting):
-                    done[waiting[future]] = future.result()
-                    self._progress(StageProgress(stage=stage, done=len(done), total=len(refs)))
-            except BaseException:
-                pool.shutdown(wait=False, cancel_futures=True)
-                raise
-        return done
+        return for_each(self._graph, stage, refs, act, self._progress)
 
     def report(self, branch: str, row: CommitRow | None) -> IndexReport:
         """What became of the tables; asks storage nothing, the write has ended."""
@@ -322,20 +283,3 @@ def _after(rows: IndexRows, work: IndexWork, rows_after: int) -> IndexRows:
     if work.action is IndexAction.PENDING:
         return replace(rows, rows=rows_after)
     return replace(rows, rows_covered=rows_after, rows=rows_after)
-
-
-def _place(pinned: PinRow) -> tuple[str | None, int]:
-    return pinned.branch, pinned.version
-
-
-def _moved_on(member: str, actual: object) -> ReadSetChanged:
-    return ReadSetChanged(
-        f"{member} changed while its indexes were built; run ensure_indices again",
-        member=member,
-        expected=None,
-        actual=str(actual),
-    )
-
-
-def _silent(progress: StageProgress) -> None:
-    """Nobody wants to know."""

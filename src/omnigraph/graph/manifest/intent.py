@@ -7,7 +7,7 @@ exactly what the writer would have: same commit, same actor, same pins.
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -52,6 +52,13 @@ class SidecarKind(StrEnum):
         """The word for it in the history."""
         renamed = {SidecarKind.BRANCH_MERGE: "merge", SidecarKind.ENSURE_INDICES: "index"}
         return renamed.get(self, self.value)
+
+
+MAINTENANCE_KINDS: Final = frozenset(
+    kind.commit_kind
+    for kind in (SidecarKind.ENSURE_INDICES, SidecarKind.OPTIMIZE, SidecarKind.TABLE_SETTINGS)
+)
+"""The words in the history for commits that change no row."""
 
 
 class ParentRule(StrEnum):
@@ -195,8 +202,8 @@ class Intent(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     request_digest: str | None = None
     stats: dict[str, Any] = {}
 
-    def commit_row(self, seq: int, parent: CommitRow) -> CommitRow:
-        """The commit at its place."""
+    def commit_row(self, seq: int, parent: CommitRow, now_us: int) -> CommitRow:
+        """The commit at its place; whoever publishes it says when, and never before its parent."""
         height = max(parent.height, self.merged_height) + 1
         return CommitRow(
             commit_id=CommitId(self.commit_id),
@@ -207,6 +214,7 @@ class Intent(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             schema_hash=self.schema_to.schema_hash if self.schema_to else self.schema_from,
             operation_id=OperationId(self.operation_id),
             authored_at=self.authored_at,
+            committed_at=max(now_us, parent.committed_at + 1),
             authored_branch=BranchName(self.authored_branch),
             actor_id=self.actor_id,
             merged_parent=None if self.merged_parent is None else CommitId(self.merged_parent),

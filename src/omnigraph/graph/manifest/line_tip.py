@@ -1,4 +1,4 @@
-"""What the head of a line needs: head, schema, pins and branches, carried from version to version.
+"""What the head of a line needs: head, schema, pins and names, carried from version to version.
 
 A tip is immutable. The next one follows from the rows that a commit added, so neither a publish nor
 a reader that follows other writers ever reads the history. It also knows where the rows lie that a
@@ -21,11 +21,13 @@ from omnigraph.graph.manifest.rows import (
     RowKind,
     SchemaRow,
     TableRef,
+    TagRow,
     decode_branch,
     decode_commit,
     decode_head,
     decode_pin,
     decode_schema,
+    decode_tag,
     ref_of_row,
 )
 
@@ -34,7 +36,10 @@ if TYPE_CHECKING:
 
     from omnigraph.graph.manifest.rows import RawRow
 
-_REPLACED = (RowKind.GRAPH_HEAD, RowKind.SCHEMA, RowKind.BRANCH)
+NAMED = (RowKind.BRANCH, RowKind.TAG)
+"""The kinds of rows that count on the main line only; a branch has inherited copies of them."""
+
+_REPLACED = (RowKind.GRAPH_HEAD, RowKind.SCHEMA, *NAMED)
 """The kinds of rows that are ever replaced."""
 
 
@@ -52,6 +57,7 @@ class LineTip:
     """The number at which a table got its last tombstone."""
 
     branches: Mapping[str, BranchRow] = field(default_factory=dict)
+    tags: Mapping[str, TagRow] = field(default_factory=dict)
     places: Mapping[str, int] = field(default_factory=dict)
     """The addresses of the rows that may be replaced, by id."""
 
@@ -131,6 +137,7 @@ class _Parts:
         self._pins = {} if before is None else dict(before.newest_pins)
         self._ended = {} if before is None else dict(before.ended)
         self._branches = {} if before is None else dict(before.branches)
+        self._tags = {} if before is None else dict(before.tags)
         self._places = {} if before is None else dict(before.places)
 
     def take(self, row: RawRow, places: Mapping[str, int]) -> None:
@@ -147,6 +154,9 @@ class _Parts:
             case RowKind.BRANCH:
                 branch = decode_branch(row)
                 self._branches[branch.name] = branch
+            case RowKind.TAG:
+                tag = decode_tag(row)
+                self._tags[tag.name] = tag
             case RowKind.TABLE_VERSION:
                 pin = decode_pin(row)
                 known = self._pins.get(pin.ref)
@@ -168,6 +178,7 @@ class _Parts:
             newest_pins=self._pins,
             ended=self._ended,
             branches=self._branches,
+            tags=self._tags,
             places=self._places,
         )
 

@@ -69,6 +69,14 @@ class ManifestCoordinator:
         self.forget(branch_id)
         return self._read_anew(branch_id)
 
+    def require_writable(self, line: ManifestLine) -> None:
+        """Refuse a write to a branch of a graph that was moved since the branch was made.
+
+        Raises:
+            StorageUnsupported: it can only be read.
+        """
+        self._storage.require_writable(line.handle)
+
     def read_again(self, branch_id: BranchId) -> ManifestLine:
         """The newest version, asked of storage whatever is cached."""
         return self.read(branch_id)

@@ -8,17 +8,16 @@ that is kept by the rows that were added since.
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.errors import (
-    ManifestCorrupt,
-)
+from omnigraph.errors import ManifestCorrupt, SnapshotReclaimed
 from omnigraph.graph.manifest.line_memory import KEY_MARK, LineMemory
-from omnigraph.graph.manifest.line_tip import LineTip, first_tip, living_pins
+from omnigraph.graph.manifest.line_tip import NAMED, LineTip, first_tip, living_pins
 from omnigraph.graph.manifest.row_lookup import OUTLINE, newest_of_each, tip_positions
 from omnigraph.graph.manifest.rows import (
     BranchRow,
@@ -29,9 +28,12 @@ from omnigraph.graph.manifest.rows import (
     RowKind,
     SchemaRow,
     TableRef,
+    TableRow,
+    TagRow,
     decode_commit,
     decode_pin,
     decode_recovery,
+    decode_table,
     job_of,
     recovery_object_id,
 )
@@ -39,6 +41,7 @@ from omnigraph.ids import MAIN_BRANCH_ID, BranchId
 from omnigraph.storage.manifest import addresses
 from omnigraph.storage.predicates import And, Compare, CompareOp, In, IsNull, Or
 from omnigraph.storage.reading import ROW_ID
+from omnigraph.storage.signals import ObjectMissing
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
@@ -51,6 +54,8 @@ if TYPE_CHECKING:
 IDEMPOTENCY_WINDOW = 10_000
 READ_WHOLE_UP_TO_ROWS = 4_096
 COMMITS_PER_READ = 1_024
+MERGE_MARK = '"merged_parent":'
+"""What the stored facts of a merge have, and others hardly ever."""
 
 
 class ManifestLine:
@@ -107,9 +112,19 @@ class ManifestLine:
         newest = newest_of_each(outline, RowKind.TABLE_VERSION)
         ended = newest_of_each(outline, RowKind.TABLE_TOMBSTONE)
         positions = [position for _, position in newest.values()]
-        rows = self._storage.take(self.handle, _row_ids(outline, positions)).to_pylist()
+        with self._telling_what_is_gone():
+            rows = self._storage.take(self.handle, _row_ids(outline, positions)).to_pylist()
         pins = dict(zip(newest, map(decode_pin, rows), strict=True))
         return living_pins(pins, {ref: seq for ref, (seq, _) in ended.items()})
+
+    def pins_between(self, after: int, upto: int) -> list[PinRow]:
+        """The pins that commits with these numbers published, in no order; one read."""
+        rows = self._read(_numbered(RowKind.TABLE_VERSION, after, upto)).to_pylist()
+        return list(map(decode_pin, rows))
+
+    def registrations(self) -> list[TableRow]:
+        """Every table that the line registers, living or ended."""
+        return list(map(decode_table, self._read(_of(RowKind.TABLE)).to_pylist()))
 
     def has_table(self, ref: TableRef) -> bool:
         """Whether the table is registered, living or ended."""
@@ -140,10 +155,13 @@ class ManifestLine:
             return None
         if seq == self.head.seq:
             return self.head_commit
-        number = Compare("seq", CompareOp.EQ, pa.scalar(seq, pa.int64()))
-        for raw in self._read(And((_of(RowKind.GRAPH_COMMIT), number))).to_pylist():
-            return decode_commit(raw)
-        return None
+        return next(iter(self.commits_numbered([seq])), None)
+
+    def commits_numbered(self, numbers: Sequence[int]) -> list[CommitRow]:
+        """The commits of this line with these numbers, the oldest first; one read."""
+        wanted = And((_of(RowKind.GRAPH_COMMIT), In("seq", pa.array(numbers, pa.int64()))))
+        rows = map(decode_commit, self._read(wanted).to_pylist())
+        return sorted(rows, key=lambda commit: commit.seq)
 
     def commits(self) -> Iterator[CommitRow]:
         """Every commit of the line, copied ones included, in no order."""
@@ -151,7 +169,7 @@ class ManifestLine:
 
     def commits_between(self, after: int, upto: int) -> list[CommitRow]:
         """The commits of this line with these numbers, the newest first."""
-        rows = self._read(_commits_between(after, upto)).to_pylist()
+        rows = self._read(_numbered(RowKind.GRAPH_COMMIT, after, upto)).to_pylist()
         return sorted(map(decode_commit, rows), key=lambda commit: commit.seq, reverse=True)
 
     def copied_commits(self) -> list[CommitRow]:
@@ -159,12 +177,23 @@ class ManifestLine:
         copied = And((_of(RowKind.GRAPH_COMMIT), IsNull("seq")))
         return list(map(decode_commit, self._read(copied).to_pylist()))
 
+    def own_commits(self, commit_ids: Collection[str]) -> list[CommitRow]:
+        """Those of the commits that this line holds itself, in no order."""
+        if not commit_ids:
+            return []
+        rows = self._read(In("object_id", pa.array(sorted(commit_ids), pa.string()))).to_pylist()
+        return [decode_commit(raw) for raw in rows if raw["seq"] is not None]
+
     def commits_with(self, text: str) -> list[CommitRow]:
         """The commits in whose stored facts a text occurs, copied ones too, the newest first."""
         rows = self._read(_of(RowKind.GRAPH_COMMIT), columns=("object_id", "seq", "metadata"))
         rows = rows.filter(pc.match_substring(rows["metadata"], text))
         commits = map(decode_commit, rows.to_pylist())
         return sorted(commits, key=lambda commit: commit.seq, reverse=True)
+
+    def merges(self) -> list[CommitRow]:
+        """The merges that this line made, the newest first."""
+        return [row for row in self.commits_with(MERGE_MARK) if row.copied_from is None]
 
     def commit_of_key(self, idempotency_key: str, branch: str) -> CommitRow | None:
         """The newest of the last 10,000 commits that was sent to the branch with this key.
@@ -174,7 +203,8 @@ class ManifestLine:
         after = self.head.seq - IDEMPOTENCY_WINDOW
         if not self.memory.knows_keys:
             rows = self._read(
-                _commits_between(after, self.head.seq), columns=("object_id", "seq", "metadata")
+                _numbered(RowKind.GRAPH_COMMIT, after, self.head.seq),
+                columns=("object_id", "seq", "metadata"),
             )
             keyed = rows.filter(pc.match_substring(rows["metadata"], KEY_MARK))
             self.memory.learn_keys(keyed.to_pylist())
@@ -196,6 +226,10 @@ class ManifestLine:
     def branches(self) -> dict[str, BranchRow]:
         """Branch rows by name, deleted ones too; only the main line's count."""
         return dict(self.tip.branches)
+
+    def tags(self) -> dict[str, TagRow]:
+        """Tag rows by name, deleted ones too; only the main line's count."""
+        return dict(self.tip.tags)
 
     def recovery(self, operation_id: str, *, absent_at: int | None = None) -> RecoveryRow | None:
         """How an operation was recovered, if it was; `absent_at` as for `commit`."""
@@ -251,7 +285,7 @@ class ManifestLine:
         self, handle: LineHandle, added: Sequence[RawRow], places: dict[str, int]
     ) -> ManifestLine:
         is_main = handle.branch_id == MAIN_BRANCH_ID
-        counting = (row for row in added if is_main or row["object_type"] != RowKind.BRANCH)
+        counting = (row for row in added if is_main or row["object_type"] not in NAMED)
         tip = self.tip.after(counting, places)
         self.memory.note(handle.version, added)
         return ManifestLine(handle, tip, self._storage, self.memory)
@@ -286,9 +320,26 @@ class ManifestLine:
         columns: Sequence[str] | None = None,
         with_row_ids: bool = False,
     ) -> pa.Table:
-        return self._storage.rows(
-            self.handle, predicate=predicate, columns=columns, with_row_ids=with_row_ids
-        )
+        with self._telling_what_is_gone():
+            return self._storage.rows(
+                self.handle, predicate=predicate, columns=columns, with_row_ids=with_row_ids
+            )
+
+    @contextmanager
+    def _telling_what_is_gone(self) -> Iterator[None]:
+        """Say of a line whose files went while somebody held it what became of it.
+
+        Raises:
+            SnapshotReclaimed: the branch was deleted, or the version is too old.
+        """
+        try:
+            yield
+        except ObjectMissing as error:
+            raise SnapshotReclaimed(
+                f"the history of branch {self.branch_id} at commit {self.head.commit_id} is gone:"
+                " the branch was deleted meanwhile, or cleanup removed it; ask again",
+                graph_commit_id=self.head.commit_id,
+            ) from error
 
 
 def read_line(storage: ManifestStorage, handle: LineHandle) -> ManifestLine:
@@ -311,10 +362,10 @@ def _of(*kinds: RowKind) -> Predicate:
     return In("object_type", pa.array([kind.value for kind in kinds], pa.string()))
 
 
-def _commits_between(after: int, upto: int) -> Predicate:
+def _numbered(kind: RowKind, after: int, upto: int) -> Predicate:
     return And(
         (
-            _of(RowKind.GRAPH_COMMIT),
+            _of(kind),
             Compare("seq", CompareOp.GT, pa.scalar(after, pa.int64())),
             Compare("seq", CompareOp.LE, pa.scalar(upto, pa.int64())),
         )

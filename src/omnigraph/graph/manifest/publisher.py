@@ -9,7 +9,7 @@ refusal means nothing: whatever goes wrong, the next read of the line decides wh
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from omnigraph.errors import (
     ExpectedVersionMismatch,
@@ -22,7 +22,7 @@ from omnigraph.errors import (
     StorageUnavailable,
 )
 from omnigraph.failpoints import maybe_fail
-from omnigraph.graph.manifest.intent import Intent, ParentRule
+from omnigraph.graph.manifest.intent import MAINTENANCE_KINDS, Intent, ParentRule
 from omnigraph.graph.manifest.rows import CommitRow, HeadRow, Row, encode_rows
 from omnigraph.ids import CommitId
 from omnigraph.limits import MAX_PUBLISH_ROUNDS
@@ -31,6 +31,7 @@ from omnigraph.storage.signals import NotDurable, StorageSignal
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from omnigraph.clock import Clock
     from omnigraph.graph.manifest.manifest_coordinator import ManifestCoordinator
     from omnigraph.graph.manifest.manifest_line import ManifestLine
     from omnigraph.graph.manifest.pauses import Pauses
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from omnigraph.storage.manifest import ManifestStorage
 
 PUBLISHER_RETRY_BUDGET = MAX_PUBLISH_ROUNDS
+_COMMITS_LOOKED_AT: Final = 64
 
 
 class PublishContention(StorageSignal):
@@ -76,10 +78,12 @@ class ManifestBatchPublisher:
         storage: ManifestStorage,
         lines: ManifestCoordinator,
         pauses: Pauses,
+        clock: Clock,
     ) -> None:
         self._storage = storage
         self._lines = lines
         self._pauses = pauses
+        self._clock = clock
 
     def publish(
         self,
@@ -113,7 +117,7 @@ class ManifestBatchPublisher:
                 return _already(ended, intent, line)
             judge(intent, line)
             maybe_fail("publish.post_read_pre_commit")
-            commit, rows = _rows_of(intent, line)
+            commit, rows = _rows_of(intent, line, self._clock.now_us())
             try:
                 published = self._merge(line, (*rows, *beside))
             except NotDurable:
@@ -229,13 +233,30 @@ def require_head(if_commit: str | None, line: ManifestLine) -> None:
     Raises:
         PreconditionFailed: the head is another commit.
     """
-    if if_commit is not None and line.head.commit_id != if_commit:
+    if if_commit is not None and not stands_at(line, if_commit):
         raise PreconditionFailed(
             f"the head is {line.head.commit_id}, not {if_commit}; read the branch again and decide"
             " anew",
             expected=if_commit,
             actual=line.head.commit_id,
         )
+
+
+def stands_at(line: ManifestLine, commit_id: str) -> bool:
+    """Whether a commit is the head, not counting commits after it that change no row.
+
+    Maintenance commits by itself, so whoever compares heads must not be disturbed by it.
+    """
+    commits = [line.head_commit]
+    while commits:
+        for commit in commits:
+            if commit.commit_id == commit_id:
+                return True
+            if commit.kind not in MAINTENANCE_KINDS:
+                return False
+        upto = commits[-1].seq - 1
+        commits = line.commits_between(upto - _COMMITS_LOOKED_AT, upto)
+    return False
 
 
 def _require_pins(intent: Intent, line: ManifestLine) -> None:
@@ -254,10 +275,10 @@ def _require_pins(intent: Intent, line: ManifestLine) -> None:
             )
 
 
-def _rows_of(intent: Intent, line: ManifestLine) -> tuple[CommitRow, tuple[Row, ...]]:
+def _rows_of(intent: Intent, line: ManifestLine, now_us: int) -> tuple[CommitRow, tuple[Row, ...]]:
     head = line.head
     seq = head.seq + 1
-    commit = intent.commit_row(seq, line.head_commit)
+    commit = intent.commit_row(seq, line.head_commit, now_us)
     rows: list[Row] = [
         commit,
         HeadRow(commit_id=CommitId(intent.commit_id), seq=seq, branch_id=line.branch_id),

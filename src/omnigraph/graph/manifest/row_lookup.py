@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.errors import ManifestCorrupt
+from omnigraph.graph.manifest.line_tip import NAMED
 from omnigraph.graph.manifest.rows import RowKind, TableRef
 from omnigraph.ids import Incarnation, TableId
 
@@ -51,11 +52,11 @@ def _last_of_each(tables: np.ndarray, lives: np.ndarray, order: np.ndarray) -> n
 
 
 def tip_positions(outline: pa.Table, *, is_main: bool) -> list[int]:
-    """Where the rows are that the head of a line needs: head, schema, commit, pins, branches.
+    """Where the rows are that the head of a line needs: head, schema, commit, pins, names.
 
-    Rows of branches count on the main line only; a branch has inherited copies.
+    Rows of branches and tags count on the main line only; a branch has inherited copies.
     """
-    wanted = (*_TIP_KINDS, RowKind.BRANCH) if is_main else _TIP_KINDS
+    wanted = (*_TIP_KINDS, *NAMED) if is_main else _TIP_KINDS
     kinds = pa.array([kind.value for kind in wanted])
     chosen = set(_where(pc.is_in(outline["object_type"], value_set=kinds)).tolist())
     for head in _where(pc.equal(outline["object_type"], pa.scalar(RowKind.GRAPH_HEAD.value))):

@@ -1,7 +1,7 @@
 """The rows of the manifest: what each kind says, and its form in the table.
 
-Rows are written once and never changed, except `graph_head`, `schema` and `branch`. A row that
-cannot be read back is `ManifestCorrupt`: nothing is guessed.
+Rows are written once and never changed, except `graph_head`, `schema`, `branch` and `tag`. A row
+that cannot be read back is `ManifestCorrupt`: nothing is guessed.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ class RowKind(StrEnum):
     GRAPH_HEAD = "graph_head"
     SCHEMA = "schema"
     BRANCH = "branch"
+    TAG = "tag"
     RECOVERY = "recovery"
 
 
@@ -141,6 +142,15 @@ class CommitRow:
     """The line that holds the data of a commit that a merge copied here, and its `seq`."""
     generation: int | None = None
     """The length of the longest way to the first commit, where merges made it differ from `seq`."""
+    committed_at: int = 0
+    """When it was published: greater than that of every commit before it on its line.
+
+    Rows of graphs from before it was kept do not tell it, and have `authored_at` for it.
+    """
+
+    def __post_init__(self) -> None:
+        if not self.committed_at:
+            object.__setattr__(self, "committed_at", self.authored_at)
 
     @property
     def height(self) -> int:
@@ -172,6 +182,7 @@ _COMMIT_OPTIONS: Final = (
     "merged_parent",
     "copied_from",
     "generation",
+    "committed_at",
     "actor_id",
     "read_set",
     "idempotency_key",
@@ -237,7 +248,7 @@ class SchemaRow:
 
 
 class BranchState(StrEnum):
-    """Whether a branch can be used."""
+    """Whether a branch or a tag can be used."""
 
     LIVE = "live"
     DELETED = "deleted"
@@ -284,6 +295,35 @@ class BranchRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TagRow:
+    """A commit under a name; only on the main line."""
+
+    name: str
+    tag_id: str
+    """Tells it from a later tag of that name, and from one that another process makes now."""
+    commit_id: CommitId
+    branch_id: BranchId
+    """The line that holds the data of the commit: the oldest that has it."""
+    seq: int
+    created_at: int
+    actor_id: str | None = None
+    state: BranchState = BranchState.LIVE
+
+    def deleted(self) -> TagRow:
+        """The same tag after its end."""
+        return replace(self, state=BranchState.DELETED)
+
+    def encode(self) -> dict[str, object]:
+        """The row's columns; `seq` is that of the commit, and no column of its own."""
+        facts = {name: getattr(self, name) for name in self.__slots__ if name != "name"}
+        return {
+            "object_id": f"tag:{self.name}",
+            "object_type": RowKind.TAG,
+            "metadata": _text(facts),
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RecoveryRow:
     """The outcome of a recovery: the audit row, and the fence against a late writer."""
 
@@ -316,7 +356,17 @@ class RecoveryRow:
         }
 
 
-Row = TableRow | PinRow | TombstoneRow | CommitRow | HeadRow | SchemaRow | BranchRow | RecoveryRow
+Row = (
+    TableRow
+    | PinRow
+    | TombstoneRow
+    | CommitRow
+    | HeadRow
+    | SchemaRow
+    | BranchRow
+    | TagRow
+    | RecoveryRow
+)
 
 
 def recovery_object_id(operation_id: str) -> str:
@@ -345,6 +395,13 @@ def decode_commit(raw: RawRow) -> CommitRow:
         )
     except KeyError as error:
         raise _corrupt(raw, f"has no {error}") from error
+
+
+def decode_table(raw: RawRow) -> TableRow:
+    """A `table` row."""
+    _require(raw, "table_id", "incarnation", "table_key", "location")
+    ref = TableRef(TableId(raw["table_id"]), Incarnation(raw["incarnation"]))
+    return TableRow(ref=ref, table_key=raw["table_key"], location=raw["location"])
 
 
 def decode_pin(raw: RawRow) -> PinRow:
@@ -389,6 +446,16 @@ def decode_branch(raw: RawRow) -> BranchRow:
         state = BranchState(metadata.pop("state"))
         name = BranchName(raw["object_id"].removeprefix("branch:"))
         return BranchRow(name=name, state=state, **metadata)
+    except (KeyError, TypeError, ValueError) as error:
+        raise _corrupt(raw, str(error)) from error
+
+
+def decode_tag(raw: RawRow) -> TagRow:
+    """The tag that a row describes."""
+    metadata = _metadata(raw)
+    try:
+        state = BranchState(metadata.pop("state"))
+        return TagRow(name=raw["object_id"].removeprefix("tag:"), state=state, **metadata)
     except (KeyError, TypeError, ValueError) as error:
         raise _corrupt(raw, str(error)) from error
 

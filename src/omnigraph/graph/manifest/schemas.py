@@ -50,16 +50,27 @@ class Schemas:
         """The source text as it was accepted."""
         return self._get(schema_hash, "schema.pg").decode()
 
-    def store(self, accepted: AcceptedSchema, source: str) -> None:
-        """Write an accepted schema; one that is there already is the same."""
-        files = {"schema.pg": source.encode(), "ir.json": accepted.ids_json().encode()}
-        for name, data in files.items():
+    def store(self, accepted: AcceptedSchema, source: str, *, may_mend: bool = False) -> None:
+        """Write an accepted schema; one that is there already means the same, and stays.
+
+        Whoever holds the lease of the schema `may_mend` what a writer left that died: a power cut
+        may have taken a part of it.
+        """
+        texts = {"schema.pg": source, "ir.json": accepted.ids_json()}
+        files = {_path(accepted.schema_hash, name): text.encode() for name, text in texts.items()}
+        for path, data in files.items():
             try:
-                self._objects.create(_path(accepted.schema_hash, name), data, durable=True)
+                self._objects.create(path, data, durable=True)
             except AlreadyExists:
-                continue
-        with self._lock:
-            self._loaded[accepted.schema_hash] = accepted
+                self._objects.renew(path)
+        if not may_mend:
+            return
+        try:
+            self._read(accepted.schema_hash)
+        except ManifestCorrupt:
+            for path, data in files.items():
+                self._objects.put(path, data)
+                self._objects.renew(path)
 
     def _read(self, schema_hash: str) -> AcceptedSchema:
         try:

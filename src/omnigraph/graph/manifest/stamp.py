@@ -24,6 +24,10 @@ INTERNAL_MANIFEST_SCHEMA_VERSION: Final = 1
 VERSION_KEY: Final = "omnigraph:internal_schema_version"
 _GRAPH_KEY: Final = "omnigraph:graph_id"
 _MAKER_KEY: Final = "omnigraph:created_by"
+_CLONE_KEY: Final = "omnigraph:clone"
+_UNFINISHED: Final = "unfinished"
+FINISHED: Final = {_CLONE_KEY: "finished"}
+"""The change of the stamp by which a clone becomes a graph."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +38,8 @@ class Stamp:
     graph_id: GraphId
     release: str
     claim_id: str
+    is_unfinished: bool = False
+    """A clone that is still being filled: no graph yet. Told by the main line alone."""
 
     def encode(self) -> dict[str, str]:
         """The metadata of the manifest's schema."""
@@ -42,6 +48,7 @@ class Stamp:
             VERSION_KEY: str(self.version),
             _GRAPH_KEY: self.graph_id,
             _MAKER_KEY: json.dumps(maker, sort_keys=True, separators=(",", ":")),
+            **({_CLONE_KEY: _UNFINISHED} if self.is_unfinished else {}),
         }
 
 
@@ -58,6 +65,7 @@ def decode_stamp(metadata: Mapping[str, str]) -> Stamp:
             graph_id=GraphId(metadata[_GRAPH_KEY]),
             release=maker["release"],
             claim_id=maker["claim_id"],
+            is_unfinished=metadata.get(_CLONE_KEY) == _UNFINISHED,
         )
     except (KeyError, TypeError, ValueError) as error:
         raise StorageVersionMissing(

@@ -13,26 +13,23 @@ import numpy as np
 import pyarrow as pa
 
 from omnigraph.errors import InvalidArgument
-from omnigraph.graph.arrays import places_in, row_ids_of, text_array
 from omnigraph.graph.changes.row_pairs import form_of
-from omnigraph.graph.changes.row_places import Side
+from omnigraph.graph.changes.row_places import side_of
 from omnigraph.graph.manifest.table_refs import key_of
+from omnigraph.graph.merge.conflicts import REPORTED_CONFLICTS
+from omnigraph.graph.merge.contests import Contest, ContestTeller
 from omnigraph.graph.merge.resolutions import Resolution, Strategy, Take
-from omnigraph.graph.merge.table_merge import Contest, conflicts_of, row_schema
+from omnigraph.graph.merge.table_merge import row_schema
 from omnigraph.graph.validation import JsonRows, fit_json_rows
 from omnigraph.lang.catalog import EdgeType
-from omnigraph.storage.predicates import In
-from omnigraph.storage.reading import ROW_ID
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
     from omnigraph.graph.arrays import Ids
-    from omnigraph.graph.changes.row_pairs import Form
-    from omnigraph.graph.merge.conflicts import Conflict
+    from omnigraph.graph.merge.conflicts import Conflict, ConflictKind
     from omnigraph.graph.merge.table_merge import MergedTable, TableMerge
     from omnigraph.lang import NodeType
-    from omnigraph.storage.handles import TableHandle
     from omnigraph.storage.table_storage import TableStorage
 
 
@@ -43,19 +40,29 @@ class Decisions:
     strategy: Strategy = Strategy.FAIL
     resolutions: Mapping[tuple[str, str], Resolution] = field(default_factory=dict)
     decided: list[dict[str, str]] = field(default_factory=list)
+    undecided: int = 0
+    """How many conflicts are left."""
     _used: set[tuple[str, str]] = field(default_factory=set)
+    _teller: ContestTeller = field(default_factory=ContestTeller)
 
-    def settle(self, merge: TableMerge) -> Iterator[Conflict]:
-        """Decide the contests of a table as far as possible; what is left is a conflict."""
+    def settle(self, merge: TableMerge) -> list[Conflict]:
+        """Decide the contests of a table as far as possible; what is left are conflicts.
+
+        Up to 10,000 of them are told; `undecided` counts all.
+        """
+        told: list[Conflict] = []
         for contest in merge.contests:
-            conflicts = list(conflicts_of(merge.item, contest))
             choices = [self._choose(merge.item, str(entity)) for entity in contest.ids.to_pylist()]
-            for conflict, choice in zip(conflicts, choices, strict=True):
-                if choice is None:
-                    yield conflict
-                else:
-                    self._note(merge.item, conflict, choice)
+            for kind, choice in zip(contest.kinds, choices, strict=True):
+                if choice is not None:
+                    self._note(merge.item, kind, choice)
+            is_open = np.asarray([choice is None for choice in choices], np.bool_)
+            self.undecided += int(is_open.sum())
+            is_open &= np.cumsum(is_open) <= REPORTED_CONFLICTS - len(told)
+            if is_open.any():
+                told += self._teller.tell(merge.item, contest.chosen(is_open))
             _apply(merge, contest, choices)
+        return told
 
     def settle_broken(
         self, store: TableStorage, table: MergedTable, merge: TableMerge, broken: Ids
@@ -74,7 +81,7 @@ class Decisions:
         ids = pa.array(sorted(choices), pa.string())
         names = [name for name, _ in table.names]
         base, ours, theirs = (
-            _form_by_id(store, handle, ids, names)
+            form_of(store, handle, side_of(store, handle, ids), names)
             for handle in (table.base, table.ours, table.theirs)
         )
         merge.drop(ids)
@@ -116,12 +123,12 @@ class Decisions:
                     return self.resolutions[key]
         return None
 
-    def _note(self, item: NodeType | EdgeType, conflict: Conflict, choice: Resolution) -> None:
+    def _note(self, item: NodeType | EdgeType, kind: ConflictKind, choice: Resolution) -> None:
         self.decided.append(
             {
                 "type": item.name,
                 "id": choice.id,
-                "kind": conflict.kind.value,
+                "kind": kind.value,
                 "take": choice.take.value,
             }
         )
@@ -185,10 +192,3 @@ def _bad_row(item: NodeType | EdgeType, choice: Resolution, why: str) -> Invalid
         f"the resolution of {item.name} {choice.id!r} has a row that does not fit: {why}",
         argument="resolutions",
     )
-
-
-def _form_by_id(store: TableStorage, handle: TableHandle, ids: Ids, names: list[str]) -> Form:
-    rows = store.scan(handle, columns=["id"], predicate=In("id", ids), with_row_ids=True).read_all()
-    places = places_in(ids, text_array(rows["id"]))
-    row_ids = row_ids_of(rows[ROW_ID])[places] if rows.num_rows else np.zeros(len(ids), np.uint64)
-    return form_of(store, handle, Side(exists=places >= 0, row_ids=row_ids), names)

@@ -6,22 +6,25 @@ the same work on three states: base, ours, theirs.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
+from omnigraph.errors import SnapshotReclaimed
 from omnigraph.graph.commit.lookups import TxnLookups
 from omnigraph.graph.history.snapshot import reclaimed
 from omnigraph.graph.manifest.table_refs import key_of
 from omnigraph.graph.merge.conflicts import REPORTED_CONFLICTS, Conflict, ConflictKind
+from omnigraph.graph.merge.merge_room import MergeRoom
 from omnigraph.graph.merge.table_merge import MergedTable, TableMerge, merge_table
 from omnigraph.graph.validation import Code, EntityKind, validate
 from omnigraph.storage.signals import ObjectMissing
 from omnigraph.storage.transactions import RowCounts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     from omnigraph.graph.commit.txn import WriteTxn
     from omnigraph.graph.history.snapshot import Snapshot
@@ -30,6 +33,8 @@ if TYPE_CHECKING:
     from omnigraph.graph.validation import Findings, Violation
     from omnigraph.lang import EdgeType, NodeType
     from omnigraph.storage.handles import StagedWrite, TableHandle
+
+    Written = Sequence[tuple[Snapshot, Snapshot]]
 
 _RULES: Final = {
     Code.ORPHAN_EDGE: ConflictKind.ORPHAN_EDGE,
@@ -66,49 +71,47 @@ class JoinedTables:
         return {ref: merge for ref, merge in sorted(self.merges.items()) if not merge.is_empty}
 
 
-def join_tables(
-    txn: WriteTxn,
-    base: Snapshot,
-    theirs: Snapshot,
-    decisions: Decisions,
-    *,
-    is_cautious: bool = False,
-) -> JoinedTables:
-    """Everything that differs between base and theirs, brought to the captured state.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Joined:
+    """The two states that are joined with the captured one."""
 
-    Args:
-        txn: the captured state.
-        base: what both sides are compared with.
-        theirs: what is brought.
-        decisions: how conflicts are decided.
-        is_cautious: as for `merge_table`.
+    base: Snapshot
+    """What both sides are compared with."""
+    theirs: Snapshot
+    """What is brought."""
+    is_cautious: bool = False
+    """As for `merge_table`."""
+    find_written: Callable[[], Written | None] = lambda: None
+    """Where in the history it was written what differs between the two, if that is known."""
+
+
+def join_tables(txn: WriteTxn, states: Joined, decisions: Decisions) -> JoinedTables:
+    """Everything that differs between base and theirs, brought to the captured state.
 
     Raises:
         InvalidArgument: a resolution is of an entity without a conflict, or does not fit.
         SnapshotReclaimed: cleanup removed a version.
+        ResourceLimit: too much changes.
     """
-    joining = _Joining(txn, base, theirs, decisions)
-    return joining.joined(is_cautious=is_cautious)
+    return _Joining(txn, states, decisions).joined()
 
 
 class _Joining:
-    def __init__(
-        self, txn: WriteTxn, base: Snapshot, theirs: Snapshot, decisions: Decisions
-    ) -> None:
+    def __init__(self, txn: WriteTxn, states: Joined, decisions: Decisions) -> None:
         self._txn = txn
-        self._base = base
-        self._theirs = theirs
+        self._states = states
         self._decisions = decisions
         self._joined = JoinedTables()
+        self._room = MergeRoom()
 
-    def joined(self, *, is_cautious: bool) -> JoinedTables:
+    def joined(self) -> JoinedTables:
         joined = self._joined
         for ref, item in sorted(self._txn.tables.types.items()):
-            if self._base.pin(item) != self._theirs.pin(item):
-                joined.merges[ref] = self._merged(ref, item, is_cautious=is_cautious)
+            if self._states.base.pin(item) != self._states.theirs.pin(item):
+                joined.merges[ref] = self._merged(ref, item)
         for merge in joined.merges.values():
             joined.conflicts += self._decisions.settle(merge)
-        joined.conflict_count = len(joined.conflicts)
+        joined.conflict_count = self._decisions.undecided
         if not joined.conflicts:
             self._check_rules()
         if not joined.conflicts:
@@ -116,19 +119,45 @@ class _Joining:
         joined.conflicts.sort(key=lambda conflict: conflict.order)
         return joined
 
-    def _merged(self, ref: TableRef, item: NodeType | EdgeType, *, is_cautious: bool) -> TableMerge:
+    def _merged(self, ref: TableRef, item: NodeType | EdgeType) -> TableMerge:
+        table = self._table(ref, item)
         try:
-            return merge_table(self._txn.store, self._table(ref, item), is_cautious=is_cautious)
+            table = replace(table, written=self._written(item, table))
+            return merge_table(
+                self._txn.store, table, self._room, is_cautious=self._states.is_cautious
+            )
         except ObjectMissing as error:
-            raise reclaimed(self._base, item.name) from error
+            raise reclaimed(self._states.base, item.name) from error
 
     def _table(self, ref: TableRef, item: NodeType | EdgeType) -> MergedTable:
         return MergedTable(
             item=item,
-            base=self._base.handle(item),
+            base=self._states.base.handle(item),
             ours=self._txn.readable(ref),
-            theirs=self._theirs.handle(item),
+            theirs=self._states.theirs.handle(item),
         )
+
+    def _written(
+        self, item: NodeType | EdgeType, table: MergedTable
+    ) -> list[tuple[TableHandle, TableHandle]] | None:
+        """Where the differences of a table were written, if they cannot be told by its line."""
+        if self._txn.store.common_pin(table.base, table.theirs) == table.base.pin:
+            return None
+        stretches = self._find_written()
+        if stretches is None:
+            return None
+        try:
+            return [
+                (older.handle(item), newer.handle(item))
+                for older, newer in stretches
+                if older.pin(item) != newer.pin(item)
+            ]
+        except SnapshotReclaimed:
+            return None
+
+    @cached_property
+    def _find_written(self) -> Callable[[], Written | None]:
+        return cache(self._states.find_written)
 
     def _check_rules(self) -> None:
         """Hold the image against every rule; what resolutions decide is looked at again.
@@ -155,7 +184,7 @@ class _Joining:
             self._decisions.settle_broken(
                 self._txn.store,
                 self._table(ref, item),
-                self._joined.merges.setdefault(ref, TableMerge(item=item)),
+                self._joined.merges.setdefault(ref, TableMerge(item=item, room=self._room)),
                 pa.array(sorted(broken[key_of(item)]), pa.string()),
             )
             for ref, item in self._txn.tables.types.items()

@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import dataclass, field
-from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -25,45 +24,33 @@ from omnigraph.errors import (
 from omnigraph.failpoints import maybe_fail
 from omnigraph.graph.commit.txn import MergedHistory, PreparedWrite, WriteRequest, checked_key
 from omnigraph.graph.history.branches import Branches
-from omnigraph.graph.history.commit_graph import Commit, commit_of
-from omnigraph.graph.history.snapshot import snapshot_at
+from omnigraph.graph.history.commit_graph import commit_of
 from omnigraph.graph.manifest.intent import ParentRule, SidecarKind, copy_commit
+from omnigraph.graph.merge.commit_states import CommitStates, telling_deleted
 from omnigraph.graph.merge.conflicts import (
     REPORTED_CONFLICTS,
-    Conflict,
-    conflict_table,
     refuse_conflicts,
 )
 from omnigraph.graph.merge.decisions import Decisions
-from omnigraph.graph.merge.joined_tables import JoinedTables, join_tables
-from omnigraph.graph.merge.merge_base import KnownCommits, find_divergence
+from omnigraph.graph.merge.joined_tables import Joined, JoinedTables, join_tables
+from omnigraph.graph.merge.merge_plan import MergePlan
+from omnigraph.graph.merge.merge_result import MergeResult, Outcome
 from omnigraph.graph.merge.resolutions import parse_strategy
+from omnigraph.graph.query.call_scope import note_replay
 from omnigraph.limits import MAX_SIDECAR_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    import pyarrow as pa
-
     from omnigraph.graph.commit.txn import WriteTxn
-    from omnigraph.graph.history.snapshot import Snapshot
     from omnigraph.graph.lifecycle.coordinator import GraphCoordinator
     from omnigraph.graph.manifest.intent import CopiedCommit
     from omnigraph.graph.manifest.manifest_line import ManifestLine
     from omnigraph.graph.manifest.rows import CommitRow
-    from omnigraph.graph.merge.merge_base import Divergence
     from omnigraph.graph.merge.resolutions import Resolution
 
 MOST_COPIED_COMMITS: Final = 10_000
 _RECORDED_DECISIONS: Final = 1_000
-
-
-class Outcome(StrEnum):
-    """How a merge went."""
-
-    ALREADY_UP_TO_DATE = "already_up_to_date"
-    FAST_FORWARD = "fast_forward"
-    MERGED = "merged"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,71 +66,6 @@ class MergeRequest:
     if_commit: str | None = None
     idempotency_key: str | None = None
     actor_id: str | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class MergePlan:
-    """What a merge would do; nothing was written."""
-
-    source: str
-    target: str
-    outcome: Outcome
-    source_commit_id: str
-    target_commit_id: str
-    base_commit_id: str | None
-    tables: dict[str, dict[str, int]]
-    """By type as `node:Person`: how many rows of the target are inserted, updated, deleted."""
-    conflict_list: tuple[Conflict, ...] = ()
-    """The first 10,000, in order."""
-    conflict_count: int = 0
-
-    @property
-    def conflicts(self) -> pa.Table:
-        """The conflicts as a table: a row for each contested property."""
-        return conflict_table(self.conflict_list)
-
-    def to_dict(self) -> dict[str, Any]:
-        """The JSON form."""
-        return {
-            "source": self.source,
-            "target": self.target,
-            "outcome": self.outcome.value,
-            "source_commit_id": self.source_commit_id,
-            "target_commit_id": self.target_commit_id,
-            "base_commit_id": self.base_commit_id,
-            "tables": self.tables,
-            "conflict_count": self.conflict_count,
-            "conflicts": [conflict.to_dict() for conflict in self.conflict_list],
-        }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MergeResult:
-    """How a merge ended."""
-
-    source: str
-    target: str
-    outcome: Outcome
-    commit: Commit | None
-    actor_id: str | None = None
-    branch_deleted: bool | None = None
-    """Whether the source is deleted; `None` if that was not asked for."""
-    branch_delete_error: str | None = None
-
-    def to_dict(self) -> dict[str, Any]:
-        """The JSON form."""
-        body: dict[str, Any] = {
-            "source": self.source,
-            "target": self.target,
-            "outcome": self.outcome.value,
-            "actor_id": self.actor_id,
-            "commit": None if self.commit is None else self.commit.to_dict(),
-        }
-        if self.branch_deleted is not None:
-            body["branch_deleted"] = self.branch_deleted
-        if self.branch_delete_error is not None:
-            body["branch_delete_error"] = self.branch_delete_error
-        return body
 
 
 def plan_merge(graph: GraphCoordinator, request: MergeRequest) -> MergePlan:
@@ -184,6 +106,7 @@ def run_merge(graph: GraphCoordinator, request: MergeRequest) -> MergeResult:
         receipt = _receipt(graph, request)
         if receipt is None:
             raise
+        note_replay()
         return _result(request, receipt, deleted=True if request.delete_branch else None)
     row = graph.protocol.run(run.write_request, run.prepare)
     if not request.delete_branch:
@@ -316,9 +239,20 @@ class _MergeRun:
         )
 
     def work(self, txn: WriteTxn) -> _Work:
-        """What the merge does to this state of the target."""
+        """What the merge does to this state of the target.
+
+        Raises:
+            BranchNotFound: the source or the target was deleted meanwhile.
+            SnapshotReclaimed: something else is gone that the merge needs.
+        """
+        used = {self.request.source: self.source, self.request.into: txn.line}
+        with telling_deleted(self._graph.lines, used):
+            return self._planned(txn)
+
+    def _planned(self, txn: WriteTxn) -> _Work:
         self.decisions = Decisions(strategy=self._strategy, resolutions=self.request.resolutions)
-        divergence = self._divergence(txn.line)
+        states = CommitStates(self._graph, txn.line, self.source)
+        divergence = states.divergence
         if not divergence.only_theirs:
             self.decisions.require_all_used()
             return _Work(outcome=Outcome.ALREADY_UP_TO_DATE)
@@ -328,25 +262,20 @@ class _MergeRun:
                 f"no commit that {self.request.source!r} and {self.request.into!r} have in common"
                 " can be read any more, so they cannot be merged; export one and load it"
             )
-        base = self._snapshot(divergence.base, txn.line)
-        is_forward = divergence.base.commit_id == txn.line.head.commit_id
-        theirs = snapshot_at(self._graph, self.source, self.source.head_commit)
+        base = divergence.base
+        is_forward = base.commit_id == txn.line.head.commit_id
+        head = self.source.head_commit
+        joined = Joined(
+            base=states.open(base),
+            theirs=states.open(head),
+            is_cautious=divergence.is_cautious,
+            find_written=lambda: states.written_since(base, head),
+        )
         return _Work(
             outcome=Outcome.FAST_FORWARD if is_forward else Outcome.MERGED,
-            base_commit_id=divergence.base.commit_id,
+            base_commit_id=base.commit_id,
             commits=divergence.only_theirs,
-            joined=join_tables(
-                txn, base, theirs, self.decisions, is_cautious=divergence.is_cautious
-            ),
-        )
-
-    def _divergence(self, target: ManifestLine) -> Divergence:
-        live = self._graph.lines.live_branch_ids()
-        return find_divergence(
-            KnownCommits([target, self.source]),
-            target.head_commit,
-            self.source.head_commit,
-            lambda row: row.copied_from is None or row.copied_from in live,
+            joined=join_tables(txn, joined, self.decisions),
         )
 
     def _require_one_schema(self, target: ManifestLine) -> None:
@@ -358,15 +287,6 @@ class _MergeRun:
                 source_commit=self.source.head.commit_id,
                 target_commit=target.head.commit_id,
             )
-
-    def _snapshot(self, commit: CommitRow, target: ManifestLine) -> Snapshot:
-        """The state of a commit that the target, the source or a third branch holds."""
-        if commit.copied_from is not None:
-            line = self._graph.lines.read(commit.copied_from)
-        else:
-            own = target.commit(commit.commit_id)
-            line = target if own is not None and own.copied_from is None else self.source
-        return snapshot_at(self._graph, line, commit)
 
     def _history(self, commits: tuple[CommitRow, ...]) -> MergedHistory:
         """The commits that the target gets to know; of very many the oldest are left out.

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from omnigraph.errors import SnapshotReclaimed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from omnigraph.graph.manifest.manifest_line import ManifestLine
     from omnigraph.graph.manifest.rows import CommitRow
@@ -27,24 +27,42 @@ class KnownCommits:
 
     def __init__(self, lines: Sequence[ManifestLine]) -> None:
         self._lines = lines
+        self._has_newest = False
         self._rows: dict[str, CommitRow] = {line.head.commit_id: line.head_commit for line in lines}
 
     def find(self, commit_id: str) -> CommitRow | None:
-        """The commit, or `None` if it is older than what a merge has copied."""
-        if commit_id in self._rows:
-            return self._rows[commit_id]
-        for line in self._lines:
-            row = line.commit(commit_id)
-            if row is None:
-                continue
-            if row.copied_from is None:
-                around = line.commits_between(row.seq - _READ_AHEAD, row.seq)
-            else:
-                around = line.copied_commits()
-            for each in around:
-                self._rows.setdefault(each.commit_id, each)
-            return row
-        return None
+        """The commit, or `None` if it is older than what a merge has copied.
+
+        What a line holds itself is preferred to what another one has copied: a copy tells of the
+        branch that it came from, which may be gone although the commit is not.
+        """
+        if commit_id not in self._rows and not self._has_newest:
+            self._has_newest = True
+            for line in self._lines:
+                self._read_around(line, line.head_commit)
+        if commit_id not in self._rows:
+            for line in self._lines:
+                row = line.commit(commit_id)
+                if row is not None:
+                    self._read_around(line, row)
+                    break
+        return self._rows.get(commit_id)
+
+    def _read_around(self, line: ManifestLine, row: CommitRow) -> None:
+        if row.copied_from is None:
+            self._keep(line.commits_between(row.seq - _READ_AHEAD, row.seq))
+            return
+        copied = line.copied_commits()
+        self._keep(copied)
+        for other in self._lines:
+            if other is not line:
+                self._keep(other.own_commits([each.commit_id for each in copied]))
+
+    def _keep(self, rows: Iterable[CommitRow]) -> None:
+        for row in rows:
+            known = self._rows.get(row.commit_id)
+            if known is None or known.copied_from is not None:
+                self._rows[row.commit_id] = row
 
     def parents(self, row: CommitRow) -> Iterator[CommitRow]:
         """The parents that are known."""

@@ -57,7 +57,7 @@ def parse_strategy(text: str) -> Strategy:
     Raises:
         InvalidArgument: it is none.
     """
-    if text not in set(Strategy):
+    if not isinstance(text, str) or text not in set(Strategy):
         raise InvalidArgument(
             f"strategy is one of {', '.join(Strategy)}, not {text!r}", argument="strategy"
         )
@@ -74,6 +74,11 @@ def parse_resolutions(
     """
     if given is None:
         return {}
+    if not isinstance(given, Iterable):
+        raise InvalidArgument(
+            f"resolutions are a list or lines of JSON, not {given!r}; one is {_FORMS}",
+            argument="resolutions",
+        )
     records = _lines(given) if isinstance(given, bytes) else enumerate(given, 1)
     decided: dict[tuple[str, str], Resolution] = {}
     for number, record in records:

@@ -13,9 +13,10 @@ from omnigraph.graph.commit.txn import PreparedWrite, WriteRequest
 from omnigraph.graph.history.commit_graph import Commit, commit_of
 from omnigraph.graph.history.snapshot import find_commit, open_snapshot
 from omnigraph.graph.manifest.intent import ParentRule, SidecarKind
+from omnigraph.graph.merge.commit_states import telling_deleted
 from omnigraph.graph.merge.conflicts import refuse_conflicts
 from omnigraph.graph.merge.decisions import Decisions
-from omnigraph.graph.merge.joined_tables import join_tables
+from omnigraph.graph.merge.joined_tables import Joined, join_tables
 
 if TYPE_CHECKING:
     from omnigraph.graph.commit.txn import WriteTxn
@@ -66,7 +67,8 @@ def revert_commit(
                 source_commit=commit_id,
                 target_commit=txn.line.head.commit_id,
             )
-        joined = join_tables(txn, undone, before, Decisions())
+        with telling_deleted(graph.lines, {branch: txn.line}):
+            joined = join_tables(txn, Joined(base=undone, theirs=before), Decisions())
         refuse_conflicts(
             joined.conflicts, joined.conflict_count, f"commit {commit_id} cannot be reverted"
         )

@@ -13,19 +13,18 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from omnigraph.graph.arrays import contained, no_texts, places_in
-from omnigraph.graph.changes.images import images_of
 from omnigraph.graph.changes.row_pairs import equal_forms, form_of, read_pairs
-from omnigraph.graph.changes.row_places import Side, changed_places
-from omnigraph.graph.merge.conflicts import Conflict, ConflictKind
+from omnigraph.graph.changes.row_places import Side, changed_places, places_of, written_ids
+from omnigraph.graph.merge.contests import Contest
+from omnigraph.graph.merge.merge_room import MergeRoom
 from omnigraph.graph.validation import FittedRows, TableDelta
-from omnigraph.graph.validation.violation import kind_of
 from omnigraph.storage.blobs import STORED_BLOB, Blob
+from omnigraph.storage.signals import ObjectMissing
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from omnigraph.graph.arrays import Ids, Mask
-    from omnigraph.graph.changes.entity_change import Image
     from omnigraph.graph.changes.row_pairs import Form, RowPairs
     from omnigraph.graph.changes.row_places import RowPlaces
     from omnigraph.lang import EdgeType, NodeType
@@ -42,6 +41,11 @@ class MergedTable:
     base: TableHandle
     ours: TableHandle
     theirs: TableHandle
+    written: Sequence[tuple[TableHandle, TableHandle]] | None = None
+    """Stretches of history in which everything was written that differs between base and theirs.
+
+    `None` if they are not known.
+    """
 
     @property
     def names(self) -> list[tuple[str, str]]:
@@ -49,21 +53,12 @@ class MergedTable:
         return [(name, name) for name in self.item.arrow_schema.names if name != "id"]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Contest:
-    """Entities that both sides changed, otherwise each."""
-
-    ids: Ids
-    base: Form
-    ours: Form
-    theirs: Form
-
-
 @dataclass(kw_only=True)
 class TableMerge:
     """What a merge does to one table, as far as it is decided."""
 
     item: NodeType | EdgeType
+    room: MergeRoom = field(default_factory=MergeRoom)
     inserted: list[pa.Table] = field(default_factory=list)
     updated: list[pa.Table] = field(default_factory=list)
     removed: list[Ids] = field(default_factory=list)
@@ -112,12 +107,36 @@ class TableMerge:
             form: how they are to be.
             ours: which of them the target has.
         """
-        rows = whole_rows(self.item, ids, form)
+        self.room.take_bytes(form.rows.nbytes + ids.nbytes)
+        rows = self._whole_rows(ids, form)
         exists = form.side.exists
         is_update = ours[exists]
         self._add(self.updated, rows.filter(pa.array(is_update)))
         self._add(self.inserted, rows.filter(pa.array(~is_update)))
         self.remove(ids.filter(pa.array(~exists & ours)))
+
+    def contest(self, contest: Contest) -> None:
+        """Leave entities to a decision."""
+        self.room.take_bytes(sum(form.rows.nbytes for form in contest.forms))
+        self.contests.append(contest)
+
+    def _whole_rows(self, ids: Ids, form: Form) -> pa.Table:
+        """The entities that exist, with their blobs, ready to be written; holds all of them."""
+        exists = form.side.exists
+        schema = row_schema(self.item)
+        columns = [
+            ids.filter(pa.array(exists))
+            if name == "id"
+            else self._stored_blobs(form.blobs(name, exists))
+            if name in self.item.blob_properties
+            else form.rows[name]
+            for name in schema.names
+        ]
+        return pa.table(columns, schema=schema)
+
+    def _stored_blobs(self, values: Sequence[BlobValue]) -> pa.Array[Any]:  # Any: bytes, addresses
+        self.room.take_bytes(sum(each.length for each in values if isinstance(each, Blob)))
+        return _stored_blobs(values)
 
     def write(self, rows: pa.Table, *, is_update: bool) -> None:
         """Give an entity a form that neither side has."""
@@ -144,29 +163,57 @@ class TableMerge:
 
 
 def merge_table(
-    store: TableStorage, table: MergedTable, *, is_cautious: bool = False
+    store: TableStorage, table: MergedTable, room: MergeRoom, *, is_cautious: bool = False
 ) -> TableMerge:
     """Everything that the source changed, taken or contested.
 
     Args:
         store: the tables.
         table: the three states.
+        room: how much may still change.
         is_cautious: the base is older than what both sides have in common. An entity that both have
             touched since, and have otherwise, is contested then, also if one looks as in the base:
             it may have been changed in common and changed back.
 
     Raises:
         ObjectMissing: a version is gone.
+        ResourceLimit: too much changes.
     """
-    merge = TableMerge(item=table.item)
-    theirs = changed_places(store, table.base, table.theirs)
+    merge = TableMerge(item=table.item, room=room)
+    theirs = _their_places(store, table)
     if not len(theirs):
         return merge
-    ours = changed_places(store, table.base, table.ours)
+    ours = _our_places(store, table, theirs.ids, is_cautious=is_cautious)
     pairs = read_pairs(store, table.base, table.theirs, theirs, table.names, with_equal=is_cautious)
     for part in pairs:
         _decide(store, table, part, ours, merge, is_cautious=is_cautious)
     return merge
+
+
+def _their_places(store: TableStorage, table: MergedTable) -> RowPlaces:
+    """What may differ between base and theirs."""
+    if table.written is None:
+        return changed_places(store, table.base, table.theirs)
+    try:
+        ids = written_ids(store, table.written)
+    except ObjectMissing:
+        # Cleaned away in between: what is left of both sides tells it as well, at more cost.
+        return changed_places(store, table.base, table.theirs)
+    return places_of(store, table.base, table.theirs, ids)
+
+
+def _our_places(
+    store: TableStorage, table: MergedTable, ids: Ids, *, is_cautious: bool
+) -> RowPlaces:
+    """Where the target has entities that it may have changed, at least those among some ids.
+
+    If the base is on another line, everything counts as touched that is asked for: looking there
+    costs less than finding out what was written since the lines went apart. A cautious merge has to
+    know what was touched.
+    """
+    if is_cautious or store.common_pin(table.base, table.ours) == table.base.pin:
+        return changed_places(store, table.base, table.ours)
+    return places_of(store, table.base, table.ours, ids)
 
 
 def _decide(
@@ -191,12 +238,13 @@ def _decide(
     free[is_touched] = is_kept
     if is_cautious:
         free &= ~equal_forms(pairs.old, pairs.new, table.names)
+    merge.room.take_rows(int(free.sum() + is_contested.sum()))
     if free.any():
         chosen = pairs.chosen(free)
         merge.take(chosen.ids, chosen.new, chosen.old.side.exists)
     if is_contested.any():
         contested = touched.chosen(is_contested)
-        merge.contests.append(
+        merge.contest(
             Contest(
                 ids=contested.ids,
                 base=contested.old,
@@ -204,49 +252,6 @@ def _decide(
                 theirs=contested.new,
             )
         )
-
-
-def conflicts_of(item: NodeType | EdgeType, contest: Contest) -> Iterator[Conflict]:
-    """Contested entities with their three images."""
-    columns = [(name, name) for name in item.arrow_schema.names if name != "id"]
-    sides = [
-        images_of(form, item, columns) for form in (contest.base, contest.ours, contest.theirs)
-    ]
-    for at, entity_id in enumerate(contest.ids.to_pylist()):
-        base, ours, theirs = (images.get(at) for images in sides)
-        kind = ConflictKind.DIVERGENT_UPDATE
-        if base is None:
-            kind = ConflictKind.DIVERGENT_INSERT
-        elif ours is None or theirs is None:
-            kind = ConflictKind.DELETE_VS_UPDATE
-        yield Conflict(
-            entity_kind=kind_of(item),
-            type_name=item.name,
-            entity_id=entity_id,
-            kind=kind,
-            message=_message(item, str(entity_id), kind, ours, theirs),
-            base=base,
-            ours=ours,
-            theirs=theirs,
-        )
-
-
-def _message(
-    item: NodeType | EdgeType,
-    entity_id: str,
-    kind: ConflictKind,
-    ours: Image | None,
-    theirs: Image | None,
-) -> str:
-    who = f"{item.name} {entity_id!r}"
-    if ours is None or theirs is None:
-        gone, kept = ("target", "source") if ours is None else ("source", "target")
-        return f"{who} was deleted on the {gone} and changed on the {kept}"
-    names = [name for name, value in ours.properties.items() if theirs.properties[name] != value]
-    if ours.endpoints != theirs.endpoints:
-        names = ["its ends", *names]
-    verb = "inserted" if kind is ConflictKind.DIVERGENT_INSERT else "changed"
-    return f"{who} was {verb} on both sides with different values of {', '.join(names)}"
 
 
 def row_schema(item: NodeType | EdgeType) -> pa.Schema:
@@ -257,21 +262,6 @@ def row_schema(item: NodeType | EdgeType) -> pa.Schema:
             for field in item.arrow_schema
         ]
     )
-
-
-def whole_rows(item: NodeType | EdgeType, ids: Ids, form: Form) -> pa.Table:
-    """The entities that exist, with their blobs, ready to be written; holds all of them."""
-    exists = form.side.exists
-    schema = row_schema(item)
-    columns = [
-        ids.filter(pa.array(exists))
-        if name == "id"
-        else _stored_blobs(form.blobs(name, exists))
-        if name in item.blob_properties
-        else form.rows[name]
-        for name in schema.names
-    ]
-    return pa.table(columns, schema=schema)
 
 
 def _stored_blobs(values: Sequence[BlobValue]) -> pa.Array[Any]:  # Any: bytes and addresses

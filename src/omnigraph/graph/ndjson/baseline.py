@@ -5,11 +5,11 @@ A stream without its last record is incomplete and has no cursor.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
+from omnigraph.graph.changes.change_pages import Baseline
 from omnigraph.graph.changes.feed import ChangeFeed
 from omnigraph.graph.history.snapshot import open_snapshot
 from omnigraph.graph.manifest.table_refs import key_of
@@ -21,18 +21,6 @@ if TYPE_CHECKING:
 
     from omnigraph.graph.changes.entity_change import ChangeFilter
     from omnigraph.graph.lifecycle.coordinator import GraphCoordinator
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Baseline:
-    """The commit that a baseline shows, and where its change feed goes on."""
-
-    snapshot_commit_id: str
-    resume_cursor: str
-
-    def to_dict(self) -> dict[str, Any]:
-        """The JSON form."""
-        return {name: getattr(self, name) for name in self.__slots__}
 
 
 class BaselineStream:

@@ -37,8 +37,8 @@ if TYPE_CHECKING:
 
     from omnigraph.lang.catalog import Catalog, NodeType
 
-_NODE_MEMBERS: Final = ("type", "data")
-_EDGE_MEMBERS: Final = ("edge", "from", "to", "data")
+NODE_MEMBERS: Final = ("type", "data")
+EDGE_MEMBERS: Final = ("edge", "from", "to", "data")
 _ENDS: Final = {"from": "src", "to": "dst"}
 _SYSTEM_NAMES: Final = frozenset(
     {
@@ -175,7 +175,7 @@ class GraphLineReader:
         types: Mapping[str, TypeRecords],
     ) -> None:
         type_member, allowed = (
-            ("type", _NODE_MEMBERS) if kind is EntityKind.NODE else ("edge", _EDGE_MEMBERS)
+            ("type", NODE_MEMBERS) if kind is EntityKind.NODE else ("edge", EDGE_MEMBERS)
         )
         name = record[type_member]
         known = types.get(name) if isinstance(name, str) else None
@@ -208,15 +208,15 @@ class GraphLineReader:
         self, number: int, known: TypeRecords, name: str, kind: EntityKind, *, where: str
     ) -> None:
         item = known.item
-        is_end = isinstance(item, EdgeType) and name in {*_ENDS, *_ENDS.values()}
-        if where == "`data`" and (is_end or name in _SYSTEM_NAMES):
+        is_end = _is_end(item, name)
+        if where == "`data`" and is_reserved(item, name):
             remedy = "; the ends of an edge are `from` and `to` beside `data`" if is_end else ""
             code, text = (
                 Code.RESERVED_MEMBER,
                 f'"{name}" is a name that the system keeps for itself{remedy}',
             )
         elif where == "the record":
-            allowed = _EDGE_MEMBERS if kind is EntityKind.EDGE else _NODE_MEMBERS
+            allowed = EDGE_MEMBERS if kind is EntityKind.EDGE else NODE_MEMBERS
             inside = "; properties and the id go into `data`" if name in known.members else ""
             code, text = (
                 Code.UNKNOWN_MEMBER,
@@ -257,6 +257,15 @@ class GraphLineReader:
 
 _TOO_DEEP: Final = "the line is nested too deeply"
 _A_RECORD: Final = 'a line is an object with a "type" (a node) or an "edge"'
+
+
+def is_reserved(item: NodeType | EdgeType, name: str) -> bool:
+    """Whether the system keeps a name for itself, so that `data` cannot have it."""
+    return _is_end(item, name) or name in _SYSTEM_NAMES
+
+
+def _is_end(item: NodeType | EdgeType, name: str) -> bool:
+    return isinstance(item, EdgeType) and name in {*_ENDS, *_ENDS.values()}
 
 
 def _records(item: NodeType | EdgeType) -> TypeRecords:

@@ -63,6 +63,7 @@ class Budget:
                 f"the query ran longer than {self.timeout_ms} ms; narrow it, or give it more time"
                 " (timeout, OMNIGRAPH_QUERY_TIMEOUT_MS)",
                 timeout_ms=self.timeout_ms,
+                phase="query",
             )
 
     def require_rows(self, rows: int, what: str) -> None:

@@ -66,9 +66,32 @@ _PYTHON: Mapping[FilterOp, Callable[[Any, Any], bool]] = {
 }
 
 
+_NEVER_UNKNOWN = frozenset({FilterOp.LIST_CONTAINS, FilterOp.STR_CONTAINS, FilterOp.STARTS_WITH})
+
+
+def is_known(left: Operand, op: FilterOp, right: Operand, rows: int) -> Mask:
+    """For each row whether the comparison is true or false."""
+    if op in _NEVER_UNKNOWN:
+        return np.ones(rows, bool)
+    return ~is_null(left, rows) & ~is_null(right, rows)
+
+
+def is_null(operand: Operand, rows: int) -> Mask:
+    """For each row whether the value is null."""
+    match operand:
+        case Column(values):
+            return ~is_given(values)
+        case Const(value):
+            return np.full(rows, value is None)
+        case _:
+            assert_never(operand)
+
+
 def is_true(left: Operand, op: FilterOp, right: Operand, rows: int) -> Mask:
     """For each row whether the comparison is true; unknown is not."""
     match op:
+        case FilterOp.IN:
+            return _list_contains(right, left, rows)
         case FilterOp.LIST_CONTAINS:
             return _list_contains(left, right, rows)
         case FilterOp.STR_CONTAINS | FilterOp.STARTS_WITH:
@@ -195,7 +218,11 @@ def _is_one_of(column: Column, items: list[object] | tuple[object, ...]) -> Mask
     for scalar in sorted(kinds):
         kind = arrow_type(PropType(scalar=scalar))
         wanted = [e.value for e in fitted if isinstance(e, Compare) and e.scalar is scalar]
-        mask |= mask_of(pc.is_in(column.values.cast(kind), value_set=pa.array(wanted, kind)))
+        found, looked_for = column.values.cast(kind), pa.array(wanted, kind)
+        if pa.types.is_floating(kind):
+            # Both zeros are one number, and Arrow looks for the bits.
+            found, looked_for = pc.add(found, 0.0), pc.add(looked_for, 0.0)
+        mask |= mask_of(pc.is_in(found, value_set=looked_for))
     return mask & is_given(column.values)
 
 

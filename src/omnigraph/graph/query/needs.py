@@ -3,10 +3,20 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from omnigraph.lang import ir
+from omnigraph.lang.ir_parts import (
+    blocks_of,
+    counts_outside,
+    filters_of,
+    inner_ops,
+    leaves_of,
+    operands_of,
+    sides_of,
+)
+from omnigraph.lang.types import Scalar
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -44,18 +54,24 @@ def analyse_needs(query: ir.QueryIR) -> Needs:
     exprs = [projection.expr for projection in query.returns] + [
         ordering.expr for ordering in query.order
     ]
-    is_aggregate = any(isinstance(expr, ir.Agg) for expr in exprs)
+    is_aggregate = query.is_grouped
     read: dict[str, set[str]] = defaultdict(set)
-    filters = list(_filters(query.ops))
-    exprs += [side for item in filters for side in (item.left, item.right)]
+    # A count of solutions needs of its block what a test for one does.
+    counts = tuple(ir.SemiJoin(item.inner, item.outer_vars) for item in counts_outside(query))
+    ops = (*query.ops, *counts)
+    filters = list(_filters(ops))
+    exprs = [leaf for expr in exprs for leaf in _leaves(expr)]
+    exprs += [side for item in filters for side in operands_of(item)]
     seen: set[str] = set()
     for expr in exprs:
         _note(expr, read, seen)
-    identified = {expr.var for expr in exprs if isinstance(expr, ir.NodeId)}
-    inner = set(_bound_inside(query.ops))
-    sources = set(_sources(query.ops))
-    outer = set(_outer(query.ops))
-    everything = inner | set(_bound_by(query.ops))
+    identified = {expr.var for expr in map(_told, exprs) if isinstance(expr, ir.NodeId)}
+    # Walks of a block begin at the ids of what is bound around it.
+    identified |= {name for item in counts for name in item.outer_vars}
+    inner = set(_bound_inside(ops))
+    sources = set(_sources(ops))
+    outer = set(_outer(ops))
+    everything = inner | set(_bound_by(ops))
     # Outside negations rows are returned, one for each solution, and ordered by the ids of all.
     candidates = everything if is_aggregate else inner
     return Needs(
@@ -66,38 +82,55 @@ def analyse_needs(query: ir.QueryIR) -> Needs:
     )
 
 
+def _leaves(expr: ir.Expr) -> Iterator[ir.Expr]:
+    """What of an expression is read; an aggregate stays one."""
+    if not isinstance(expr, ir.Agg):
+        yield from leaves_of(expr)
+        return
+    for leaf in leaves_of(expr.arg):
+        yield replace(expr, arg=leaf) if leaf is expr.arg else leaf
+
+
+def _told(expr: ir.Expr) -> ir.Expr:
+    """What of an expression is read row by row: of a count of nodes nothing is."""
+    match expr:
+        case ir.Agg(ir.AggFunc.COUNT, _, None):
+            return expr
+        case ir.Agg(_, arg):
+            return arg
+        case _:
+            return expr
+
+
 def _note(expr: ir.Expr, read: dict[str, set[str]], seen: set[str]) -> None:
     match expr:
+        case ir.Prop(var, type=kind) if kind.scalar is Scalar.BLOB:
+            read[var] |= set()  # Whether it is null is asked row by row.
+            seen.add(var)
         case ir.Prop(var, name) | ir.Nearest(var, name) | ir.Fuzzy(var, name):
             read[var].add(name)
             seen.add(var)
         case ir.Search(var) | ir.MatchText(var) | ir.Bm25(var):
             read[var] |= set()  # Its rows are needed, and none of its properties.
             seen.add(var)
-        case ir.NodeId(var):
+        case ir.NodeId(var) | ir.TypeOf(var):
             seen.add(var)
         case ir.Rrf(first, second):
             _note(first, read, seen)
             _note(second, read, seen)
-        case ir.Agg(ir.AggFunc.COUNT, ir.NodeId()):
+        case ir.Agg(ir.AggFunc.COUNT, ir.NodeId(), None):
             pass  # Every bound node counts; which one it is does not matter.
         case ir.Agg(_, arg):
             _note(arg, read, seen)
-        case ir.Param() | ir.Lit() | ir.Alias():
-            pass
+        case _:
+            pass  # A constant, or what is made of others, which are noted for themselves.
 
 
-def _filters(ops: Sequence[ir.Op]) -> Iterator[ir.Filter]:
+def _filters(ops: Sequence[ir.Op]) -> Iterator[ir.Condition]:
     for op in ops:
-        match op:
-            case ir.NodeScan():
-                yield from op.filters
-            case ir.Expand():
-                yield from op.dst_filters
-            case ir.Where():
-                yield op.filter
-            case ir.AntiJoin():
-                yield from _filters(op.inner)
+        yield from filters_of(op)
+        for inner in inner_ops(op):
+            yield from _filters(inner)
 
 
 def _bound_by(ops: Sequence[ir.Op]) -> Iterator[str]:
@@ -113,24 +146,27 @@ def _bound_by(ops: Sequence[ir.Op]) -> Iterator[str]:
 
 def _bound_inside(ops: Sequence[ir.Op]) -> Iterator[str]:
     for op in ops:
-        if isinstance(op, ir.AntiJoin):
-            yield from _bound_by(op.inner)
-            yield from _bound_inside(op.inner)
+        for inner in inner_ops(op):
+            if not isinstance(op, ir.Optional):
+                yield from _bound_by(inner)
+            yield from _bound_inside(inner)
 
 
 def _sources(ops: Sequence[ir.Op]) -> Iterator[str]:
     for op in ops:
-        match op:
-            case ir.Expand():
-                yield op.src_var
-            case ir.AntiJoin():
-                yield from _sources(op.inner)
-            case _:
-                pass
+        if isinstance(op, ir.Expand):
+            yield op.src_var
+        for inner in inner_ops(op):
+            yield from _sources(inner)
 
 
 def _outer(ops: Sequence[ir.Op]) -> Iterator[str]:
     for op in ops:
-        if isinstance(op, ir.AntiJoin):
+        if isinstance(op, ir.Join):
+            # What an optional block binds may be nothing, so it counts for itself.
+            yield from op.vars if isinstance(op, ir.Optional) else ()
             yield from op.outer_vars
-            yield from _outer(op.inner)
+        for block in blocks_of(side for item in filters_of(op) for side in sides_of(item)):
+            yield from block.outer_vars
+        for inner in inner_ops(op):
+            yield from _outer(inner)

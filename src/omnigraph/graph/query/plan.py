@@ -25,6 +25,7 @@ class Plan:
     order: tuple[str, ...]
     limit: int | None
     warnings: tuple[str, ...]
+    offset: int | None = None
     measured: Mapping[str, Any] = field(default_factory=dict)
     """Rows and time of the whole query, if it was run."""
 
@@ -38,6 +39,7 @@ class Plan:
             "search": [dict(call) for call in self.search],
             "order": list(self.order),
             "limit": self.limit,
+            **({} if self.offset is None else {"offset": self.offset}),
             "warnings": list(self.warnings),
             **self.measured,
         }
@@ -60,6 +62,8 @@ class Plan:
             parts.append(f"order {', '.join(self.order)}")
         if self.limit is not None:
             parts.append(f"limit {self.limit}")
+        if self.offset is not None:
+            parts.append(f"offset {self.offset}")
         if self.measured:
             parts.append(_measures(self.measured))
         return "; ".join(parts)
@@ -86,6 +90,10 @@ def _step(op: Mapping[str, Any]) -> str:
             what = f"expand {op['from']} {op['edge']}{hops} {op['direction']} to {op['to']}"
         case "Where":
             what = f"where {op['filter']}"
+        case "Optional":
+            what = "optional"
+        case "SemiJoin":
+            what = "where exists"
         case _:
             what = "where not"
     if columns := op.get("columns"):

@@ -1,16 +1,19 @@
-"""One predicate of the query language as text: what a raw scan filters by."""
+"""A condition of the query language as text: what a raw scan filters by."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from omnigraph.errors import InvalidArgument, QuerySelectionError
-from omnigraph.graph.query.pushdown import predicate_of
+from omnigraph.errors import InvalidArgument, QueryInvalid, QuerySelectionError
+from omnigraph.graph.query.pushdown import ALWAYS, NEVER, push_filters
 from omnigraph.lang import compile_query, ir
 from omnigraph.lang.catalog import NodeType
-from omnigraph.lang.types import STRING
+from omnigraph.lang.ir_parts import operands_of
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from omnigraph.errors import JsonValue
     from omnigraph.lang import Catalog, EdgeType
     from omnigraph.storage.predicates import Predicate
 
@@ -20,30 +23,60 @@ _QUERY = "filter"
 def compile_predicate(catalog: Catalog, item: NodeType | EdgeType, text: str) -> Predicate:
     """The predicate that a text such as `age > 30` means for a type.
 
-    It is checked as the predicate of a `delete` is: one comparison of a property with a literal; of
-    an edge also `from` and `to`.
+    It is checked as the `where` of a `delete` is: a condition on properties and `id`, of an edge
+    also on `from` and `to`, each compared with literals.
 
     Raises:
         QueryInvalid: it does not parse or check.
-        InvalidArgument: it is more than one predicate.
+        InvalidArgument: it is no such condition, or compares two properties.
     """
-    source = f"query {_QUERY}() {{ delete {item.name} where {text} }}"
+    before = f"query {_QUERY}() {{ delete {item.name} where "
     try:
-        compiled = compile_query(catalog, source, path=_QUERY)
+        compiled = compile_query(catalog, f"{before}{text} }}", path=_QUERY)
+    except QueryInvalid as error:
+        raise _told_of_filter(error, text, len(before)) from error
     except QuerySelectionError as error:
         raise _not_one(text) from error
     kind = ir.EntityKind.NODE if isinstance(item, NodeType) else ir.EntityKind.EDGE
     match compiled.ir:
-        case ir.MutationIR(ops=(ir.Delete(pred=pred) as op,)) if op.kind is kind:
-            declared = item.properties.get(pred.property)
-            return predicate_of(pred, STRING if declared is None else declared.type)
+        case ir.MutationIR(ops=(ir.Delete(where=where) as op,)) if op.kind is kind:
+            if any(isinstance(expr, ir.Param) for expr in operands_of(where)):
+                raise _not_one(text)  # a scan has no request whose time `now()` could be
+            pushed = push_filters([where], {})
+            if pushed.rest:
+                raise _not_one(text)
+            return NEVER if pushed.is_never else pushed.predicate or ALWAYS
         case _:
             raise _not_one(text)
 
 
+def _told_of_filter(error: QueryInvalid, text: str, before: int) -> QueryInvalid:
+    """The error as one of the filter: nobody wrote the statement around it."""
+    known = error.details.get("diagnostics")
+    listed = [each for each in known if isinstance(each, dict)] if isinstance(known, list) else []
+    told = [_shifted(each, text, before) for each in listed]
+    messages = "; ".join(str(each["message"]) for each in told)
+    diagnostics: list[JsonValue] = [*told]
+    details = {**error.details, "diagnostics": diagnostics}
+    return QueryInvalid(f"the filter {text!r}: {messages}", **details)
+
+
+def _shifted(diagnostic: Mapping[str, JsonValue], text: str, before: int) -> dict[str, JsonValue]:
+    """A diagnostic with the place that it has in the filter."""
+    span, message = diagnostic.get("span"), str(diagnostic.get("message"))
+    if not isinstance(span, dict):
+        return {**diagnostic, "message": message}
+    start, end = (
+        min(max(int(str(span[name])) - before, 0), len(text)) for name in ("start", "end")
+    )
+    if start == len(text):
+        message = message.replace("unexpected `}`", "it ends too early")
+    return {**diagnostic, "message": message, "span": {"start": start, "end": end}}
+
+
 def _not_one(text: str) -> InvalidArgument:
     return InvalidArgument(
-        f"a filter is one comparison of a property with a value, as `age > 30`; {text!r} is"
-        " something else",
+        "a filter is a condition that compares properties with values, as `age > 30`;"
+        f" {text!r} is something else",
         argument="filter",
     )

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from omnigraph.errors import InternalError
 from omnigraph.lang import fit_literal, ir
 from omnigraph.lang.arrow_schema import arrow_type
 from omnigraph.lang.ir import FilterOp
@@ -21,7 +20,7 @@ from omnigraph.lang.literals import Compare as FittedCompare
 from omnigraph.lang.literals import Constant
 from omnigraph.lang.types import PropType, Scalar
 from omnigraph.lang.values import UnfitValue, to_f32
-from omnigraph.storage.predicates import And, Compare, CompareOp, IsNull, Not, Or, Predicate
+from omnigraph.storage.predicates import And, Compare, CompareOp, In, IsNull, Not, Or, Predicate
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -38,47 +37,58 @@ FLIPPED: Mapping[FilterOp, FilterOp] = {
 """The comparison with its sides exchanged."""
 
 
+NEVER = Or(())
+"""True for no row."""
+
+ALWAYS = And(())
+"""True for every row."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pushed:
     """The filters of one variable, by who evaluates them."""
 
     predicate: Predicate | None
-    pushed: tuple[ir.Filter, ...]
-    rest: tuple[ir.Filter, ...]
+    pushed: tuple[ir.Condition, ...]
+    rest: tuple[ir.Condition, ...]
     is_never: bool = False
     """Some filter is true for no row at all."""
 
 
-class _Never:
-    """The filter is true for no row."""
-
-
-_NEVER = _Never()
-
-
-def push_filters(filters: Sequence[ir.Filter], params: Mapping[str, object]) -> Pushed:
+def push_filters(filters: Sequence[ir.Condition], params: Mapping[str, object]) -> Pushed:
     """What of the filters of one variable its table evaluates."""
     parts: list[Predicate] = []
-    pushed: list[ir.Filter] = []
-    rest: list[ir.Filter] = []
+    pushed: list[ir.Condition] = []
+    rest: list[ir.Condition] = []
     is_never = False
     for item in filters:
-        predicate_part = _push(item, params)
+        predicate_part = _where(item, params, wanted=True)
         if predicate_part is None:
             rest.append(item)
             continue
         pushed.append(item)
-        if isinstance(predicate_part, _Never):
+        if predicate_part == NEVER:
             is_never = True
-        else:
+        elif predicate_part != ALWAYS:
             parts.append(predicate_part)
     predicate = None if not parts else parts[0] if len(parts) == 1 else And(tuple(parts))
     return Pushed(predicate=predicate, pushed=tuple(pushed), rest=tuple(rest), is_never=is_never)
 
 
-def can_push(item: ir.Filter) -> bool:
-    """Whether the table evaluates a filter, whatever its parameters will be."""
+def can_push(item: ir.Condition) -> bool:
+    """Whether the table evaluates a condition, whatever its parameters will be."""
+    match item:
+        case ir.AllOf(parts) | ir.AnyOf(parts):
+            return all(can_push(part) for part in parts)
+        case ir.Negated(part):
+            return can_push(part)
+        case ir.NullTest(expr):
+            return isinstance(expr, ir.Prop) and expr.type.is_plain
     match item.left, item.op, item.right:
+        case ir.Prop(), FilterOp.IN, ir.Param() | ir.Lit():
+            return True
+        case _, FilterOp.IN, _:
+            return False
         case ir.Prop(), FilterOp.STARTS_WITH, ir.Param() | ir.Lit():
             return True
         case _, (FilterOp.LIST_CONTAINS | FilterOp.STR_CONTAINS | FilterOp.STARTS_WITH), _:
@@ -89,16 +99,79 @@ def can_push(item: ir.Filter) -> bool:
             return False
 
 
-def predicate_of(item: ir.Pred, kind: PropType) -> Predicate:
-    """A predicate that names its property without a variable, its value a literal."""
-    predicate = _push(ir.Filter(ir.Prop("", item.property, kind), item.op, item.value), {})
-    if predicate is None:
-        raise InternalError(f"no table evaluates {item}")
-    return Or(()) if isinstance(predicate, _Never) else predicate
+def _where(item: ir.Condition, params: Mapping[str, object], *, wanted: bool) -> Predicate | None:
+    """A predicate that is true where the condition has the wanted truth, and nowhere else.
+
+    Negation thus ends at the comparisons: what a predicate does with null need not be undone.
+    """
+    match item:
+        case ir.Filter():
+            return _push(item, params) if wanted else _push_false(item, params)
+        case ir.Negated(part):
+            return _where(part, params, wanted=not wanted)
+        case ir.NullTest(ir.Prop(property=name, type=kind)) if kind.is_plain:
+            return IsNull(name) if wanted else Not(IsNull(name))
+        case ir.NullTest():
+            return None
+        case ir.AllOf(parts) | ir.AnyOf(parts):
+            found = [_where(part, params, wanted=wanted) for part in parts]
+            known = tuple(part for part in found if part is not None)
+            if len(known) < len(found):
+                return None
+            return _every(known) if isinstance(item, ir.AllOf) is wanted else _some(known)
 
 
-def _push(item: ir.Filter, params: Mapping[str, object]) -> Predicate | _Never | None:
+def _every(parts: tuple[Predicate, ...]) -> Predicate:
+    if NEVER in parts:
+        return NEVER
+    left = tuple(part for part in parts if part != ALWAYS)
+    return left[0] if len(left) == 1 else And(left)
+
+
+def _some(parts: tuple[Predicate, ...]) -> Predicate:
+    if ALWAYS in parts:
+        return ALWAYS
+    left = tuple(part for part in parts if part != NEVER)
+    return left[0] if len(left) == 1 else Or(left)
+
+
+_OPPOSITE: Mapping[FilterOp, FilterOp] = {
+    FilterOp.EQ: FilterOp.NE,
+    FilterOp.NE: FilterOp.EQ,
+    FilterOp.LT: FilterOp.GE,
+    FilterOp.LE: FilterOp.GT,
+    FilterOp.GT: FilterOp.LE,
+    FilterOp.GE: FilterOp.LT,
+}
+"""What is true where a comparison is false."""
+
+
+def _push_false(item: ir.Filter, params: Mapping[str, object]) -> Predicate | None:
+    """A predicate that is true where the comparison is false."""
     match item.left, item.op, item.right:
+        case ir.Prop() as prop, FilterOp.STARTS_WITH, (ir.Param() | ir.Lit()) as constant:
+            predicate = _prefix(prop, constant_value(constant, params))
+            if predicate == NEVER:
+                return ALWAYS
+            return Or((IsNull(prop.property), Not(predicate)))
+        case ir.Prop() as prop, FilterOp.IN, (ir.Param() | ir.Lit()) as constant:
+            values = constant_value(constant, params)
+            some = _one_of(prop, values)
+            if some == NEVER:
+                return NEVER if values is None else Not(IsNull(prop.property))
+            return None if some is None else Not(some)
+        case _ if item.op in _OPPOSITE:
+            return _push(ir.Filter(item.left, _OPPOSITE[item.op], item.right), params)
+        case _:
+            return None
+
+
+def _push(item: ir.Filter, params: Mapping[str, object]) -> Predicate | None:
+    match item.left, item.op, item.right:
+        case ir.Prop() as prop, FilterOp.IN, (ir.Param() | ir.Lit()) as constant:
+            return _one_of(prop, constant_value(constant, params))
+        case _, FilterOp.IN, _:
+            return None
         case ir.Prop() as prop, FilterOp.STARTS_WITH, (ir.Param() | ir.Lit()) as constant:
             return _prefix(prop, constant_value(constant, params))
         case _, (FilterOp.LIST_CONTAINS | FilterOp.STR_CONTAINS | FilterOp.STARTS_WITH), _:
@@ -116,15 +189,38 @@ def constant_value(constant: ir.Param | ir.Lit, params: Mapping[str, object]) ->
     return constant.value if isinstance(constant, ir.Lit) else params[constant.name]
 
 
-def _compare(prop: ir.Prop, op: FilterOp, value: object) -> Predicate | _Never | None:
+MANY_VALUES = 16_384
+"""Beyond so many a list is not handed to the table: its column is read and looked up in a set."""
+
+
+def _one_of(prop: ir.Prop, values: object) -> Predicate | None:
+    """Membership in a list of constants, each fitted to the column as in an equality."""
+    if not isinstance(values, list | tuple):
+        return NEVER
+    if len(values) > MANY_VALUES:
+        return None
+    scalar = prop.type.scalar
+    if scalar is Scalar.BOOL:
+        return _some(tuple(_compare(prop, FilterOp.EQ, value) for value in set(values)))
+    fitted = (fit_literal(scalar, FilterOp.EQ, value) for value in values)
+    wanted = [each.value for each in fitted if isinstance(each, FittedCompare)]
+    if not wanted:
+        return NEVER
+    if scalar.is_float:
+        # Minus zero is another number for the table than zero.
+        wanted = [float(str(value)) + 0.0 for value in wanted]
+    return In(prop.property, pa.array(wanted, arrow_type(PropType(scalar=scalar))))
+
+
+def _compare(prop: ir.Prop, op: FilterOp, value: object) -> Predicate:
     scalar = prop.type.scalar
     if value is None:
-        return _NEVER
+        return NEVER
     if scalar is Scalar.BOOL:
         return _compare_bool(prop.property, op, is_true=bool(value))
     match fit_literal(scalar, op, value):
         case Constant(truth):
-            return Not(IsNull(prop.property)) if truth else _NEVER
+            return Not(IsNull(prop.property)) if truth else NEVER
         case FittedCompare(fitted_op, fitted, kind):
             if scalar is Scalar.F32 and kind is Scalar.F64:
                 return _compare_f32(prop.property, fitted_op, float(str(fitted)))
@@ -138,11 +234,11 @@ def _predicate(column: str, op: FilterOp, value: object, kind: Scalar) -> Predic
     return Compare(column, CompareOp(op.value), literal)
 
 
-def _compare_bool(column: str, op: FilterOp, *, is_true: bool) -> Predicate | _Never:
+def _compare_bool(column: str, op: FilterOp, *, is_true: bool) -> Predicate:
     """A comparison with false or true, of which false is the smaller, as an equality."""
     passing = [value for value in (False, True) if _BOOL_COMPARES[op](value, is_true)]
     if len(passing) != 1:
-        return Not(IsNull(column)) if passing else _NEVER
+        return Not(IsNull(column)) if passing else NEVER
     return _predicate(column, FilterOp.EQ, passing[0], Scalar.BOOL)
 
 
@@ -156,14 +252,14 @@ _BOOL_COMPARES = {
 }
 
 
-def _compare_f32(column: str, op: FilterOp, value: float) -> Predicate | _Never:
+def _compare_f32(column: str, op: FilterOp, value: float) -> Predicate:
     """An order comparison with a number that F32 may not hold, exactly, in F32."""
     try:
         near = to_f32(value)
     except UnfitValue:
         is_above = value > 0
         holds = is_above if op in (FilterOp.LT, FilterOp.LE) else not is_above
-        return Not(IsNull(column)) if holds else _NEVER
+        return Not(IsNull(column)) if holds else NEVER
     if near != value:
         # No F32 lies between the two, so the comparison with the nearer one decides.
         is_low = op in (FilterOp.LT, FilterOp.LE)
@@ -174,10 +270,10 @@ def _compare_f32(column: str, op: FilterOp, value: float) -> Predicate | _Never:
     return _predicate(column, op, float(np.float32(near)), Scalar.F32)
 
 
-def _prefix(prop: ir.Prop, value: object) -> Predicate | _Never | None:
+def _prefix(prop: ir.Prop, value: object) -> Predicate:
     """A prefix as a range, which an ordinary index answers."""
     if value is None:
-        return _NEVER
+        return NEVER
     prefix = str(value)
     if not prefix:
         return Not(IsNull(prop.property))

@@ -126,8 +126,11 @@ class Recovery:
         *,
         pending: set[str] | None = None,
         may_restore: bool = True,
+        may_discard: bool = False,
     ) -> Recovered:
         """Bring one sidecar to all or nothing, and remove it.
+
+        With `may_discard`, what something else wrote to its tables is undone with it.
 
         Raises:
             RecoveryBlocked: a table is not as any crash of ours leaves it; nothing was changed.
@@ -138,7 +141,9 @@ class Recovery:
         pending = pending | {sidecar.operation_id}
         for _ in range(_ROUNDS):
             try:
-                return self._settle_once(sidecar, lease, pending, may_restore=may_restore)
+                return self._settle_once(
+                    sidecar, lease, pending, may_restore=may_restore, may_discard=may_discard
+                )
             except (ConflictError, Fenced, PublishContention, NotDurable):
                 # The line moved under the publish, and nothing was removed: read it again. What
                 # landed and is not durable is found there, and made so.
@@ -149,8 +154,29 @@ class Recovery:
             target=sidecar.path,
         )
 
+    def why_blocked(self, sidecar: Sidecar) -> RecoveryBlocked | None:
+        """Why this sidecar may not be settled, if so; changes nothing."""
+        if self._is_branch_deleted(sidecar):
+            return None
+        pending = {path.operation_id for path in self._sidecars.of(sidecar.branch_id)}
+        line = self._lines.read(BranchId(sidecar.branch_id))
+        if line.settled({sidecar.operation_id}):
+            return None
+        judged = [classify(self._facts(table, line)) for table in sidecar.tables]
+        try:
+            _require_known(sidecar, judged, line, pending)
+        except RecoveryBlocked as blocked:
+            return blocked
+        return None
+
     def _settle_once(
-        self, sidecar: Sidecar, lease: Lease, pending: set[str], *, may_restore: bool
+        self,
+        sidecar: Sidecar,
+        lease: Lease,
+        pending: set[str],
+        *,
+        may_restore: bool,
+        may_discard: bool,
     ) -> Recovered:
         if self._is_branch_deleted(sidecar):
             return self._discard(sidecar)
@@ -162,7 +188,7 @@ class Recovery:
         judged = [classify(self._facts(table, line)) for table in sidecar.tables]
         maybe_fail("recovery.post_classify")
         try:
-            _require_known(sidecar, judged, line, pending)
+            _require_known(sidecar, judged, line, pending, may_discard=may_discard)
         except RecoveryBlocked:
             lease.check()  # Versions of whoever took over are no reason to block.
             raise
@@ -346,9 +372,14 @@ class Recovery:
 
 
 def _require_known(
-    sidecar: Sidecar, judged: Sequence[Judged], line: ManifestLine, pending: set[str]
+    sidecar: Sidecar,
+    judged: Sequence[Judged],
+    line: ManifestLine,
+    pending: set[str],
+    *,
+    may_discard: bool = False,
 ) -> None:
-    """Refuse to touch tables that something else wrote to.
+    """Refuse to touch tables that something else wrote to, unless that may be discarded.
 
     Raises:
         RecoveryBlocked: with the first table that is not as a crash of ours leaves it.
@@ -361,6 +392,8 @@ def _require_known(
             raise _blocked(
                 sidecar, verdict, f"its pin is {facts.pin} and its newest version {facts.head}"
             )
+        if may_discard:
+            continue
         ours = {link.uuid for link in facts.table.links}
         strangers = [
             trace
@@ -377,8 +410,8 @@ def _blocked(sidecar: Sidecar, judged: Judged, why: str) -> RecoveryBlocked:
     table = judged.facts.table
     return RecoveryBlocked(
         f"operation {sidecar.operation_id} cannot be recovered: {table.table_key} expected version"
-        f" {table.expected_version}, {why}; reads and other branches go on. Undo the change from"
-        " outside, restore the graph from a copy, or export it and load it into a new one",
+        f" {table.expected_version}, {why}; reads and other branches go on. Run `omnigraph repair`"
+        " to see what was changed from outside, and to undo it",
         operation_id=sidecar.operation_id,
         table=table.table_key,
         expected=table.expected_version,

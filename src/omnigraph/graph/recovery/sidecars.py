@@ -243,7 +243,7 @@ def restored_pin(table: SidecarTable, version: int, pinned: PinRow) -> PlannedPi
     return PlannedPin(
         table_id=table.table_id,
         incarnation=table.incarnation,
-        table_key=table.table_key,
+        table_key=pinned.table_key,
         location=table.location,
         branch=table.branch,
         version=version,

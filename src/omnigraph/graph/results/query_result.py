@@ -124,7 +124,8 @@ class QueryResult:
             polars = import_module("polars")
         except ImportError as error:
             raise ImportError(
-                "to_polars() needs polars, an optional part: pip install 'omnigraph[polars]'"
+                "to_polars() needs polars, an optional part: pip install '.[polars]' in the folder"
+                " of this project"
             ) from error
         return polars.from_arrow(self._table)
 

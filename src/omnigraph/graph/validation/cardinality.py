@@ -39,6 +39,18 @@ def cardinality_findings(write: Write, rule: CardinalityRule, *, limit: int) -> 
     )
 
 
+def without_edges(write: Write, rule: CardinalityRule, nodes: Column) -> Column:
+    """Those of the nodes that no edge of the type starts at once the write is done."""
+    delta = write.delta(rule.item)
+    starts: list[Column] = [] if delta is None else [delta.image.column("src")]
+    if delta is None or not delta.replaces_all:
+        held = find_edges_at(write.committed, rule.asked, "src", nodes)
+        if delta is not None:
+            held = held.filter(pa.array(~contained(column(held, "id"), delta.touched)))
+        starts.append(column(held, "src"))
+    return chosen(nodes, ~contained(nodes, pa.concat_arrays(starts)))
+
+
 def _touched_sources(write: Write, rule: CardinalityRule, delta: TableDelta) -> Column:
     gained = delta.image.column("src")
     if delta.replaces_all:

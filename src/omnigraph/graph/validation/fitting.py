@@ -32,6 +32,7 @@ from omnigraph.graph.validation.cells import (
     explain_json,
 )
 from omnigraph.graph.validation.columns import FittedColumn, fit_column
+from omnigraph.graph.validation.completion import complete, unknown_key
 from omnigraph.graph.validation.findings import (
     REPORTED_VIOLATIONS,
     Findings,
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
 
     from omnigraph.graph.arrays import Column, Columns, Mask
     from omnigraph.graph.validation.cells import Explain
+    from omnigraph.graph.validation.completion import StoredRows
     from omnigraph.graph.validation.json_columns import JsonColumn, JsonRows
     from omnigraph.ids import IdSource
 
@@ -93,6 +95,7 @@ def fit_rows(
     lines: Column | Columns | None = None,
     unmentioned: Mapping[str, Column] | None = None,
     filled_later: Mapping[str, str] | None = None,
+    stored: StoredRows | None = None,
     limit: int = REPORTED_VIOLATIONS,
 ) -> FittedRows:
     """The input as rows of `item`.
@@ -100,7 +103,8 @@ def fit_rows(
     A property with a `@default` takes it in rows that do not mention the property: all of them
     when the column is absent, else those that `unmentioned` marks as true. Ids of keyed nodes are
     derived, others are minted from `ids` where none is given. A required column of `filled_later`
-    may miss a value where the column that it is filled from has one.
+    may miss a value where the column that it is filled from has one. With `stored`, what a row does
+    not mention is taken from the committed row of its id.
 
     Raises:
         InvalidArgument: a column that the type does not have, or one given twice.
@@ -109,7 +113,12 @@ def fit_rows(
     _check_columns(item, table)
     columns = [_fit(item, table, name, unmentioned or {}) for name in item.arrow_schema.names]
     return _fitted_rows(
-        item, _excused(columns, filled_later or {}), ids=ids, lines=lines, limit=limit
+        item,
+        _excused(columns, filled_later or {}),
+        ids=ids,
+        lines=lines,
+        completing=_Completing(stored, filled_later or {}),
+        limit=limit,
     )
 
 
@@ -121,6 +130,7 @@ def fit_json_rows(
     lines: Column | None = None,
     fit_blobs: FitBlobs | None = None,
     filled_later: Mapping[str, str] | None = None,
+    stored: StoredRows | None = None,
     limit: int = REPORTED_VIOLATIONS,
 ) -> FittedRows:
     """Rows of JSON values; every column of theirs is one of the type.
@@ -130,8 +140,25 @@ def fit_json_rows(
     """
     columns = [_fit_json(item, rows, name, fit_blobs) for name in item.arrow_schema.names]
     return _fitted_rows(
-        item, _excused(columns, filled_later or {}, rows), ids=ids, lines=lines, limit=limit
+        item,
+        _excused(columns, filled_later or {}, rows),
+        ids=ids,
+        lines=lines,
+        completing=_Completing(stored, filled_later or {}),
+        limit=limit,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Completing:
+    """How rows that give some of their values are made whole, if they are."""
+
+    stored: StoredRows | None
+    kept_texts: Mapping[str, str]
+
+    @property
+    def must_exist(self) -> bool:
+        return self.stored is not None and self.stored.must_exist
 
 
 def _excused(
@@ -164,15 +191,19 @@ def _fitted_rows(
     *,
     ids: IdSource | None,
     lines: Column | Columns | None,
+    completing: _Completing,
     limit: int,
 ) -> FittedRows:
     given_ids = columns[0].fitted
-    identity = _identify(item, columns, ids)
+    # A row that must exist cannot have a new id.
+    identity = _identify(item, columns, None if completing.must_exist else ids)
     # A row whose key is broken is known by the id that it was given, if any.
     known_as = pc.coalesce(identity.ids, given_ids.values)
     rows = Rows(ids=known_as, lines=None if lines is None else one_array(lines))
     kept_ids, blank = _without_blank_ids(item, identity.ids, rows, limit=limit)
+    columns, unknown = _completed(item, columns, kept_ids, completing, rows, limit=limit)
     findings = [
+        unknown,
         _mismatches(item, given_ids.values, identity, rows, limit=limit),
         blank,
         *(_cells(item, one, identity, rows, limit=limit) for one in columns),
@@ -184,6 +215,36 @@ def _fitted_rows(
         findings=gather(findings, limit=limit),
         respelled=identity.respelled,
     )
+
+
+def _completed(
+    item: NodeType | EdgeType,
+    columns: Sequence[_InputColumn],
+    ids: Column,
+    completing: _Completing,
+    rows: Rows,
+    *,
+    limit: int,
+) -> tuple[Sequence[_InputColumn], Findings]:
+    """The columns with the committed values of what rows do not mention, and unknown rows."""
+    if completing.stored is None:
+        return columns, Findings()
+    completion = complete(completing.stored, item, ids, completing.kept_texts)
+    whole: dict[str, _InputColumn] = {columns[0].name: columns[0]}
+    # Texts first: whether a vector is kept depends on its text.
+    for one in sorted(columns[1:], key=lambda each: each.name in completing.kept_texts):
+        given = {name: each.fitted.values for name, each in whole.items()}
+        fitted = completion.filled(one.name, one.fitted, one.absent(), given)
+        excused = completion.unknown if one.excused is None else one.excused | completion.unknown
+        whole[one.name] = replace(one, fitted=fitted, excused=excused)
+    findings = masked_findings(
+        Code.UNKNOWN_KEY,
+        completion.unknown,
+        rows,
+        lambda _, subject: unknown_key(item, subject),
+        limit=limit,
+    )
+    return [whole[each.name] for each in columns], findings
 
 
 def follow_respelled(
@@ -263,6 +324,8 @@ class _InputColumn:
     kind: PropType
     explain: Explain
     fitted: FittedColumn
+    absent: Callable[[], Mask]
+    """Rows that do not mention it; few ask, and JSON has to be looked through for it."""
     excused: Mask | None = None
     """Rows that may miss a required value."""
 
@@ -275,13 +338,13 @@ def _fit(
     is_absent = name not in table.column_names
     given = nulls(table.num_rows, arrow_type(kind)) if is_absent else column(table, name)
     fitted = fit_column(given, kind)
+    absent = np.full(table.num_rows, is_absent)
+    if name in unmentioned:
+        absent = mask_of(one_array(unmentioned[name]))
     if prop is not None and prop.default is not None:
-        if name in unmentioned:
-            fills = mask_of(one_array(unmentioned[name]))
-        else:
-            fills = np.full(table.num_rows, is_absent)
-        fitted = _filled(fitted, fills, pa.scalar(prop.default.value, arrow_type(kind)))
-    return _InputColumn(name=name, kind=kind, explain=explain_arrow(given, kind), fitted=fitted)
+        fitted = _filled(fitted, absent, pa.scalar(prop.default.value, arrow_type(kind)))
+    explain = explain_arrow(given, kind)
+    return _InputColumn(name=name, kind=kind, explain=explain, fitted=fitted, absent=lambda: absent)
 
 
 def _fit_json(
@@ -307,6 +370,7 @@ def _fit_json(
         kind=kind,
         explain=explain_json(given.values, json_column.reasons),
         fitted=fitted,
+        absent=written.absent,
     )
 
 

@@ -34,6 +34,7 @@ class Code(StrEnum):
     ID_MISMATCH = "id_mismatch"
     TYPE_ERROR = "type_error"
     REQUIRED_MISSING = "required_missing"
+    UNKNOWN_KEY = "unknown_key"
     RANGE_VIOLATION = "range_violation"
     CHECK_VIOLATION = "check_violation"
     ENUM_VIOLATION = "enum_violation"
@@ -64,6 +65,7 @@ _RANKS: dict[Code, int] = {
     ),
     Code.TYPE_ERROR: 1,
     Code.REQUIRED_MISSING: 1,
+    Code.UNKNOWN_KEY: 1,
     Code.RANGE_VIOLATION: 2,
     Code.CHECK_VIOLATION: 3,
     Code.ENUM_VIOLATION: 4,
@@ -281,6 +283,21 @@ def cardinality_violation(item: EdgeType, source: str, *, edges: int) -> Violati
         subject=Subject(entity_id=source),
         value=edges,
         limit=limit,
+    )
+
+
+def bare_node(item: EdgeType, node_id: str, *, row: Subject) -> Violation:
+    """A node without an edge that it needs; the entity is the node."""
+    return Violation(
+        code=Code.CARDINALITY_VIOLATION,
+        message=f"@card violation on edge {item.name}: source '{shown(node_id)}' "
+        f"has 0 edges (min {item.card[0]})",
+        kind=EntityKind.NODE,
+        type=item.from_type,
+        properties=(),
+        subject=row,
+        value=0,
+        limit=item.card[0],
     )
 
 

@@ -72,6 +72,10 @@ class AskedFrames:
             if (ref, each) not in self._asked:
                 self._asked.add((ref, each))
                 self._txn.read_set.ask(ref, each)
+        return self.all_committed(ref)
+
+    def all_committed(self, ref: TableRef) -> DataFrame | None:
+        """Key columns of all committed rows, `None` for none; nothing depends on them."""
         return self._frames.committed(ref) if self._frames.has_committed(ref) else None
 
     def _questions(self, rule: RelationRule, *, moves: bool) -> Sequence[Question]:

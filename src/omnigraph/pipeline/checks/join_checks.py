@@ -22,6 +22,7 @@ from pyspark.sql import functions as f
 from omnigraph.graph.jobs.report import LoadMode
 from omnigraph.graph.manifest.table_refs import ref_of
 from omnigraph.graph.validation import Findings, Subject, gather
+from omnigraph.graph.validation.bare_nodes import required_edges
 from omnigraph.graph.validation.identity import read_spelling
 from omnigraph.graph.validation.relation_rules import (
     CardinalityRule,
@@ -103,6 +104,7 @@ class LoadChecks:
         given_ids: frozenset[TableRef],
         sample: int,
     ) -> None:
+        self._catalog = catalog
         self._mode = mode
         self._tables = tables
         self._frames = frames
@@ -213,7 +215,7 @@ class LoadChecks:
 
     def _may_repeat(self, item: NodeType | EdgeType) -> bool:
         """An id may come twice in the input: the last record of it wins."""
-        return self._mode is LoadMode.MERGE and isinstance(item, EdgeType)
+        return self._mode.upserts and isinstance(item, EdgeType)
 
     def key_checks(self) -> Iterator[RelationCheck[KeyRule]]:
         """Check 5."""
@@ -226,6 +228,32 @@ class LoadChecks:
     def cardinality_checks(self) -> Iterator[RelationCheck[CardinalityRule]]:
         """Check 7; what fails are sources, with the number of their edges."""
         return self._checks(self._rules.cardinality)
+
+    def node_ref(self, item: EdgeType) -> TableRef:
+        """The table of the sources of an edge type."""
+        return ref_of(self._catalog.node_types[item.from_type])
+
+    def bare_nodes(self) -> Iterator[tuple[EdgeType, DataFrame]]:
+        """Id and place of nodes of the input without an edge of a type that asks for one.
+
+        What others do to their edges meanwhile changes no verdict: such a node only waits.
+        """
+        for item in required_edges(self._catalog):
+            node_ref, edge_ref = self.node_ref(item), ref_of(item)
+            if not self._tables[node_ref].parts:
+                continue
+            bare = self.staged(node_ref).select("id", PLACE)
+            staged = bool(self._tables[edge_ref].parts)
+            if staged:
+                starts = self.image(edge_ref).select(f.col("src").alias("id"))
+                bare = bare.join(starts, "id", "left_anti")
+            there = None if self._replaces(item) else self._frames.all_committed(edge_ref)
+            if there is not None:
+                if staged:
+                    ids = self.image(edge_ref).select("id")
+                    there = there.join(ids, "id", "left_anti")
+                bare = bare.join(there.select(f.col("src").alias("id")), "id", "left_anti")
+            yield item, bare
 
     def counted(self, rule: CardinalityRule) -> DataFrame | None:
         """Key columns of committed edges that stay, for the sources that the load touches."""

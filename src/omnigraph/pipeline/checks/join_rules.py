@@ -13,7 +13,8 @@ from pyspark.sql import functions as f
 
 from omnigraph.errors import InternalError
 from omnigraph.graph.load.quarantine import Broken, BrokenRow
-from omnigraph.graph.validation import Findings, gather
+from omnigraph.graph.validation import Findings, Subject, gather
+from omnigraph.graph.validation.violation import bare_node
 from omnigraph.pipeline.checks.join_checks import failed_row
 from omnigraph.pipeline.staging.key_columns import PLACE
 
@@ -80,6 +81,18 @@ class JoinRelations:
                 counts = {check.rule.code: len(left)} if left else {}
                 blocking.append(Findings(violations=left, counts=counts))
         return Broken(rows=rows, blocking=gather(blocking))
+
+    def bare_nodes(self) -> Broken:
+        """Nodes that no edge of a type starts at which asks for one."""
+        rows: list[BrokenRow] = []
+        for item, bare in self._checks.bare_nodes():
+            ref = self._checks.node_ref(item)
+            for row in self._fetched(bare.limit(self._limit)):
+                place = int(row[PLACE])
+                subject = Subject(entity_id=row["id"], input_line=place)
+                violation = bare_node(item, row["id"], row=subject)
+                rows.append(BrokenRow(table=ref, place=place, violation=violation))
+        return Broken(rows=rows)
 
     def superseded(self) -> dict[TableRef, list[int]]:
         """Records of an edge id that a later one replaces."""

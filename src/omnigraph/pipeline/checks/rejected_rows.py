@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import groupby
+from itertools import groupby, islice
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -50,12 +50,14 @@ class SparkRejects:
     plan: IntakePlan
     tables: Mapping[TableRef, StagedTable]
     most: int
+    cascade: bool = False
 
     def found(self, rules: RelationRules) -> Rejections:
         """All that are to be rejected."""
         if sum(each.rejects.count for each in self.intake.results) > self.most:
-            return Rejections(is_complete=False)
-        return set_aside(rules, self._bad, most=self.most)
+            rows = {row.place: row for row in self._bad}
+            return Rejections(rows=dict(sorted(rows.items())), is_complete=False)
+        return set_aside(rules, self._bad, most=self.most, cascade=self.cascade)
 
     @property
     def read(self) -> int:
@@ -83,16 +85,18 @@ class SparkRejects:
 
     @cached_property
     def _bad(self) -> list[RejectedRow]:
-        """Rows that are bad by themselves."""
-        return [
+        """Rows that are bad by themselves; of too many, one more than may be rejected."""
+        rows = (
             row
             for result in self.intake.results
             for row in read_rejects(self.storage, result.rejects, result.ordinal)
-        ]
+        )
+        return list(islice(rows, self.most + 1))
 
     def _reject(self, row: RejectedRow, raw: bytes, found: Rejections) -> Reject:
         position = self.intake.position(_place(row))
-        cause = None if row.caused_by is None else found.rows[row.caused_by]
+        # Of too many rows the cause of one may be left out.
+        cause = None if row.caused_by is None else found.rows.get(row.caused_by)
         return Reject(
             source=position.source,
             line=position.line,

@@ -168,8 +168,10 @@ class FilledRows:
         """The same update on a newer version, in which none of its rows is another.
 
         Raises:
-            Stale: a fragment was rewritten meanwhile: what is in it lies elsewhere.
+            Stale: a row that was filled is gone.
         """
+        if self._base is None:
+            raise InternalError("rows are moved before they were filled; please report this")
         moved = WrittenUpdate(
             pieces=join_pieces(each.filled.pieces for each in self._groups),
             fragments={
@@ -180,11 +182,11 @@ class FilledRows:
                 for group in self._groups
                 for number, offsets in group.filled.replaced.items()
             },
-        ).moved_to(self._storage, newer)
+        ).moved_to(self._storage, self._base, newer)
         if moved is None:
             raise Stale(_rewritten(newer))
-        self._note(newer, moved.pieces)
-        return self._staged(newer, moved.pieces, stamp)
+        self._note(newer, moved)
+        return self._staged(newer, moved, stamp)
 
 
 def _rewritten(table: TableHandle) -> ReadSetChanged:

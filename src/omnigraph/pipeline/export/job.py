@@ -14,13 +14,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from omnigraph.errors import InternalError, InvalidArgument, OmnigraphError
-from omnigraph.graph.history.snapshot import open_snapshot
+from omnigraph.graph.access import Action
+from omnigraph.graph.gate import UNGUARDED
+from omnigraph.graph.history.allowed_states import open_state
 from omnigraph.graph.jobs.report import JobReport, TableReport
 from omnigraph.graph.jobs.stage_teller import Amount
 from omnigraph.graph.lifecycle.coordinator import OpenMode
 from omnigraph.graph.manifest.table_refs import key_of
 from omnigraph.graph.ndjson.export import select_types
-from omnigraph.ids import MAIN_BRANCH
 from omnigraph.pipeline.export.format import ExportFormat
 from omnigraph.pipeline.export.sorted_runs import BLOCKS, cut_ranges, read_runs
 from omnigraph.pipeline.export.tasks import (
@@ -40,7 +41,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
+    from omnigraph.graph.gate import Gate
     from omnigraph.graph.history.snapshot import Snapshot
+    from omnigraph.graph.history.targets import ReadTarget
     from omnigraph.graph.lifecycle.coordinator import GraphCoordinator
     from omnigraph.lang.catalog import EdgeType, NodeType
     from omnigraph.pipeline.export.sorted_runs import Run
@@ -113,24 +116,21 @@ def plan_export(
     form: str,
     types: Sequence[str] | None,
     branch: str | None,
-    snapshot: str | None,
+    snapshot: ReadTarget | None,
+    gate: Gate = UNGUARDED,
 ) -> ExportPlan:
     """Everything that can be refused before Spark starts.
 
     Raises:
         InvalidArgument: an unknown format or type, a branch and a snapshot, or a target that is a
             file or inside the graph.
+        PolicyError: the actor may not export it.
         BranchNotFound, CommitNotFound, SnapshotReclaimed: there is no such state.
         RootNotEmpty: the target holds something.
         StorageDenied: it cannot be looked at.
     """
     known = ExportFormat.parse(form)
-    if branch is not None and snapshot is not None:
-        raise InvalidArgument(
-            "give a branch or a snapshot, not both: a snapshot names its branch",
-            argument="snapshot",
-        )
-    state = open_snapshot(graph, snapshot, MAIN_BRANCH if branch is None else branch)
+    state = open_state(graph, gate, Action.EXPORT, branch=branch, snapshot=snapshot)
     chosen = select_types(state, types)
     target = find_output(out, settings.storage)
     _refuse_inside(target, graph.storage.location)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections import Counter
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,16 +11,18 @@ import pyarrow as pa
 
 from omnigraph.graph.blobs.blob_values import BlobBudget
 from omnigraph.graph.ndjson.rejected_lines import given_line
+from omnigraph.pipeline.files.row_flags import RowFlags, take_flags, with_failures
 from omnigraph.pipeline.files.row_origin import RunCounter
+from omnigraph.pipeline.files.source_errors import described
 from omnigraph.pipeline.intake.derived_ids import DerivedIds
-from omnigraph.pipeline.intake.row_stager import RowStager, look_for_blobs
+from omnigraph.pipeline.intake.row_stager import RowStager, look_for_blobs, stored_rows
 from omnigraph.pipeline.spec.column_map import RowMapping, rows_of
 from omnigraph.pipeline.spec.pipeline_spec import Column
 from omnigraph.pipeline.staging.result_row import result_row
 from omnigraph.settings import load_process_settings
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from omnigraph.pipeline.intake.row_stager import IntakePlan
     from omnigraph.pipeline.staging.part_result import IntakeResult
@@ -38,6 +41,8 @@ class FrameIntake:
     """Which source of the job, counted from 0."""
     first: int
     """The ordinal of the frame's first partition."""
+    secrets: tuple[str, ...] = field(default=(), repr=False)
+    """Texts that no error may show."""
 
     def __call__(
         self, partition: int, batches: Iterable[pa.RecordBatch]
@@ -51,6 +56,7 @@ class FrameIntake:
             ordinal=self.first + partition,
             source=self.source,
             start=partition,
+            secrets=self.secrets,
         )
         yield result_row(replace(result, runs=counter.runs))
 
@@ -89,12 +95,17 @@ def stage_batches(
     ordinal: int,
     source: int,
     start: int,
+    secrets: Sequence[str] = (),
 ) -> IntakeResult:
     """Stage batches whose columns are the values of the mapping; rows count from 1."""
     stager = RowStager(plan, ordinal)
     ids = DerivedIds(plan.operation_id, plan.authored_ms, source=source, start=start)
+    stored = stored_rows(plan)
     count = size_bytes = 0
-    for batch in batches:
+    lost: Counter[str] = Counter()
+    for given in batches:
+        batch, flags = take_flags(given)
+        lost.update({described(mapping, name, secrets): n for name, n in flags.lost.items() if n})
         numbers = np.arange(count + 1, count + 1 + batch.num_rows, dtype=np.int64)
         blobs = BlobBudget(plan.external)
         fitted = rows_of(
@@ -103,13 +114,16 @@ def stage_batches(
             ids=ids,
             lines=pa.array(numbers),
             blobs=blobs,
+            stored=stored,
         )
         fitted = look_for_blobs(plan, fitted, blobs)
-        raw = BatchRows(mapping, batch, fitted.table, first=count + 1)
+        fitted = with_failures(fitted, flags, lambda name: described(mapping, name, secrets))
+        raw = BatchRows(mapping, batch, fitted.table, first=count + 1, flags=flags)
         stager.take(fitted, numbers, raw, has_given_ids="id" in mapping.values)
         count += batch.num_rows
         size_bytes += batch.nbytes
-    return stager.finish(lines=count, size_bytes=size_bytes)
+    result = stager.finish(lines=count, size_bytes=size_bytes)
+    return replace(result, lost=dict(lost))
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +134,7 @@ class BatchRows:
     given: pa.RecordBatch
     fitted: pa.Table
     first: int
+    flags: RowFlags = field(default_factory=RowFlags)
 
     def __call__(self, line: int) -> bytes:
         """The row as it was given; only an end that is given by its key is an id already."""
@@ -128,6 +143,10 @@ class BatchRows:
             for name in parts.values():
                 values.pop(name)
             values[end] = self.fitted[end][line - self.first].as_py()
+        for name in self.flags.failed:
+            text = self.flags.text(name, line - self.first)
+            if text is not None and name in values:
+                values[name] = text
         return given_line(self.mapping.item, values)
 
 

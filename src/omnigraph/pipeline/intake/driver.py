@@ -6,7 +6,7 @@ that were found elsewhere concern them.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -20,10 +20,10 @@ from omnigraph.pipeline.staging.part_result import IntakeResult, TableIntake
 from omnigraph.pipeline.staging.result_row import RESULT, read_result
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from omnigraph.graph.manifest.rows import TableRef
-    from omnigraph.graph.validation import Findings, Violation
+    from omnigraph.graph.validation import Code, Findings, Violation
     from omnigraph.pipeline.files.splits import Split
     from omnigraph.pipeline.intake.inputs import JobInput, Position
     from omnigraph.pipeline.intake.row_stager import IntakePlan
@@ -99,6 +99,18 @@ class InputIntake:
     def rows_staged(self, ref: TableRef) -> int:
         """How many of them were not left out."""
         return sum(each.tables[ref].staged for each in self.results if ref in each.tables)
+
+    def has_found(self, code: Code) -> bool:
+        """Whether a row breaks this rule by itself."""
+        return any(code in each.findings.counts for each in self.results)
+
+    def lost_values(self) -> Iterator[str]:
+        """What expressions that forgive made null, for people."""
+        lost: Counter[str] = Counter()
+        for each in self.results:
+            lost.update(each.lost)
+        for what, count in sorted(lost.items()):
+            yield f"{count:,} values became null: {what}"
 
     def given_ids(self) -> frozenset[TableRef]:
         """Tables of which some row brings its id."""

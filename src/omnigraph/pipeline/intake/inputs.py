@@ -185,6 +185,8 @@ class FrameInput:
 
     name: str
     frame: DataFrame
+    guarded: Callable[[], DataFrame]
+    """The same, with flags in the place of values on which an expression fails."""
     mapping: RowMapping
     marks: Sequence[str] | None = None
     secrets: Sequence[str] = field(default=(), repr=False)
@@ -206,10 +208,18 @@ class FrameInput:
 
     def take(self, plan: IntakePlan, where: Where, lane: TaskLane) -> list[TaskResult]:
         """Run the frame once."""
-        body = FrameIntake(plan=plan, mapping=self.mapping, source=where.source, first=where.first)
+        body = FrameIntake(
+            plan=plan,
+            mapping=self.mapping,
+            source=where.source,
+            first=where.first,
+            secrets=tuple(self.secrets),
+        )
+        # Without bad rows to set aside the first failure ends the job.
+        frame = self.frame if plan.keeps_rejects is None else self.guarded()
         told = reading_errors(self.name, self.secrets, mapping=self.mapping, files=self.files)
         with changes_told(self.require_same), told:
-            results = require_spark(lane).run_partitions("intake", self.frame, body, RESULT)
+            results = require_spark(lane).run_partitions("intake", frame, body, RESULT)
         if self.require_same is not None:
             self.require_same()
         return results

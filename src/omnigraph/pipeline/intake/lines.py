@@ -14,7 +14,7 @@ from omnigraph.graph.ndjson.reader import LineColumnReader
 from omnigraph.graph.validation import ALL_ROWS, fit_json_rows
 from omnigraph.pipeline.files.splits import Split, read_blocks
 from omnigraph.pipeline.intake.derived_ids import DerivedIds
-from omnigraph.pipeline.intake.row_stager import RowStager, look_for_blobs
+from omnigraph.pipeline.intake.row_stager import RowStager, look_for_blobs, stored_rows
 from omnigraph.pipeline.staging.result_row import result_row
 from omnigraph.settings import load_process_settings
 
@@ -66,6 +66,7 @@ def take_lines(task: LineTask) -> Iterator[pa.RecordBatch]:
         source=task.source + task.split.source,
         start=task.split.start,
     )
+    stored = stored_rows(plan)
     size_bytes = refused = 0
     for block in read_blocks(files, task.split, plan.block_bytes):
         size_bytes += len(block)
@@ -80,6 +81,7 @@ def take_lines(task: LineTask) -> Iterator[pa.RecordBatch]:
                 lines=pa.array(records.lines),
                 fit_blobs=json_blobs(blobs),
                 filled_later=filled_vectors(records.item),
+                stored=stored,
                 limit=ALL_ROWS,
             )
             fitted = look_for_blobs(plan, fitted, blobs)

@@ -68,7 +68,7 @@ class PartRejects:
 
     def keep(self, storage: GraphStorage, folder: str, ordinal: int) -> KeptRejects:
         """Write the file, if there is anything to write."""
-        if not self._count or self._most is None or self._count > self._most:
+        if not self._rows:
             return KeptRejects(count=self._count)
         rows = sorted(self._rows, key=lambda row: row["line"])
         batch = pa.RecordBatch.from_pylist(rows, schema=_KEPT)

@@ -22,6 +22,7 @@ from omnigraph.embedding import open_embedder
 from omnigraph.graph.arrays import one_array
 from omnigraph.graph.blobs.blob_values import joined
 from omnigraph.graph.blobs.unseen_blobs import with_unseen_blobs
+from omnigraph.graph.load.partial_rows import CommittedValues
 from omnigraph.graph.load.vector_filling import VectorFiller, without_missing_vectors
 from omnigraph.graph.manifest.table_refs import ref_of
 from omnigraph.graph.validation import ALL_ROWS, Findings, check_rows, gather
@@ -81,8 +82,24 @@ class IntakePlan:
     """How many rows a data file may have."""
     paid_folder: str | None = None
     """Where vectors are kept that an embedder gave, so that nothing is paid for twice."""
+    keeps_values: bool = False
+    """What a row does not mention is taken from the committed row of its id, in `tables`."""
+    must_exist: bool = False
+    """A row whose id is not committed breaks a rule."""
     keeps_rejects: int | None = None
     """How many bad rows a task keeps whole; `None`: nobody asks for them."""
+
+
+def stored_rows(plan: IntakePlan) -> CommittedValues | None:
+    """Where rows take what they do not mention."""
+    if not plan.keeps_values:
+        return None
+    storage = open_task_storage(plan.root)
+    return CommittedValues(
+        store=storage.tables,
+        table=lambda item: open_task_table(storage, plan.tables[ref_of(item)]),
+        must_exist=plan.must_exist,
+    )
 
 
 def look_for_blobs(plan: IntakePlan, rows: FittedRows, blobs: BlobBudget) -> FittedRows:

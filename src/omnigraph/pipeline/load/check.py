@@ -68,6 +68,7 @@ class LoadCheck:
             plan=self.plan,
             tables=self._tables,
             most=self.request.rejects.max_rejects,
+            cascade=self.request.rejects.cascade,
         )
         return SparkBadRows(self, rejects, self._rules())
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from omnigraph.errors import InternalError, ReadSetChanged
 from omnigraph.failpoints import maybe_fail
+from omnigraph.graph.jobs.report import LoadMode
 from omnigraph.graph.jobs.stage_teller import Amount
 from omnigraph.pipeline.intake.driver import InputIntake
 from omnigraph.pipeline.intake.row_stager import IntakePlan
@@ -96,9 +97,12 @@ class LoadInput:
         self, txn: WriteTxn, bases: Mapping[TableRef, TableHandle]
     ) -> tuple[InputIntake, IntakePlan]:
         """The input as rows; it is taken in again only when the schema changed."""
-        self._bases = bases
+        taken_from, self._bases = self._bases, bases
         if self._planned_for != txn.catalog.schema_hash:
             self._start_over(txn.catalog)
+        elif self._is_taken and self._is_overtaken(taken_from):
+            # Rows were completed from rows that are others by now.
+            self.find(txn.catalog)
         if self._intake is None:
             raise InternalError("a load took its input in before it was listed; please report this")
         plan = self._plan(txn, bases)
@@ -110,6 +114,13 @@ class LoadInput:
             self._is_taken = True
             maybe_fail("spark_load.post_intake")
         return self._intake, plan
+
+    def _is_overtaken(self, before: Mapping[TableRef, TableHandle]) -> bool:
+        """Whether rows took values from a table of which there is a newer version."""
+        if not self._request.keeps_values or self._intake is None:
+            return False
+        refs = {ref for result in self._intake.results for ref in result.tables}
+        return any(before[ref].pin != self._bases[ref].pin for ref in refs if ref in before)
 
     def _start_over(self, catalog: Catalog) -> None:
         """List the inputs for another schema.
@@ -144,6 +155,8 @@ class LoadInput:
             sample=settings.max_violations,
             rows_per_file=settings.rows_per_file,
             paid_folder=self.paid_folder,
+            keeps_values=request.keeps_values,
+            must_exist=request.mode is LoadMode.UPDATE,
             keeps_rejects=request.rejects.max_rejects if request.rejects.are_wanted else None,
         )
 

@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING
 
 from omnigraph.errors import InternalError
 from omnigraph.failpoints import maybe_fail
+from omnigraph.graph.commit.read_set import AllRows
 from omnigraph.graph.history.snapshot import open_snapshot
 from omnigraph.graph.jobs.report import LoadMode
 from omnigraph.graph.load.flow import LaneNames, LoadFlow
 from omnigraph.graph.load.load_branch import readable_branch
+from omnigraph.graph.validation import Code
 from omnigraph.pipeline.checks.driver_checks import DRIVER_ROWS
-from omnigraph.pipeline.checks.staged_questions import StagedExistence, StagedRows
+from omnigraph.pipeline.checks.staged_questions import StagedById, StagedExistence, StagedRows
 from omnigraph.pipeline.load.check import LoadCheck
 from omnigraph.pipeline.load.input import LoadInput
 from omnigraph.pipeline.load.leftovers import LoadLeftovers
@@ -24,7 +26,7 @@ from omnigraph.pipeline.load.small_files import small_files
 from omnigraph.pipeline.sources.sources import files_of
 from omnigraph.pipeline.staging.detached_views import StagedViews
 from omnigraph.pipeline.upsert.distributed import DistributedUpsert
-from omnigraph.pipeline.upsert.strategy import Upserts
+from omnigraph.pipeline.upsert.strategy import Upserts, existing_in
 from omnigraph.storage.staged_fragments import PieceKind
 
 if TYPE_CHECKING:
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
     from omnigraph.graph.commit.txn import WriteTxn
     from omnigraph.graph.history.commit_graph import Commit
     from omnigraph.graph.jobs.report import JobReport
+    from omnigraph.graph.load.equal_rows import ExistingRows
     from omnigraph.graph.load.request import LoadRequest
     from omnigraph.graph.manifest.rows import CommitRow, TableRef
     from omnigraph.graph.validation import Findings
@@ -176,10 +179,11 @@ class SparkLoad:
         """How many of them are neither rejected nor superseded."""
         return self._check.intake.rows_staged(ref)
 
-    def count_existing(self, txn: WriteTxn, ref: TableRef) -> int:  # noqa: ARG002
-        """How many of those left would replace a committed row."""
-        self._upserts.choose(self._views.views[ref])
-        return self._views.count_existing(ref)
+    def existing_rows(self, txn: WriteTxn, ref: TableRef) -> ExistingRows:  # noqa: ARG002
+        """How many of those left would replace a committed row, and how many equal one."""
+        view = self._views.views[ref]
+        self._upserts.choose(view)
+        return existing_in(self._job.graph.tables, view)
 
     def stage(self, txn: WriteTxn, refs: Sequence[TableRef]) -> Mapping[TableRef, StagedWrite]:
         """The rows of these tables as files that a commit can take."""
@@ -205,8 +209,9 @@ class SparkLoad:
         self._leftovers.settle(is_committed=row is not None, is_own=is_own)
 
     def input_warnings(self) -> Sequence[str]:
-        """That a load which was to go on had to start over."""
-        return self._input.warnings
+        """That a load which was to go on had to start over, and what expressions made null."""
+        lost = () if self._attempt is None else self._attempt.intake.lost_values()
+        return [*self._input.warnings, *lost]
 
     def table_warnings(self) -> Sequence[str]:
         """Tables of many small files."""
@@ -224,11 +229,17 @@ class SparkLoad:
         if mode is LoadMode.OVERWRITE:
             return store.stage_pieces(view.base, PieceKind.OVERWRITE, view.pieces, txn.stamp)
         if mode is LoadMode.APPEND or txn.line.pins[ref].row_count == 0:
-            if mode is LoadMode.MERGE:
+            if mode.upserts:
                 # There was nothing to merge into, so nobody has looked for the ids.
                 txn.read_set.ask(ref, StagedExistence(StagedRows(store, view)))
             return store.stage_pieces(view.base, PieceKind.APPEND, view.pieces, txn.stamp)
-        return self._upserts.stage(view, txn.stamp)
+        if self._check.intake.has_found(Code.UNKNOWN_KEY):
+            # Rows were set aside because nobody has them; somebody may by now.
+            txn.read_set.ask(ref, AllRows())
+        staged = self._upserts.stage(view, txn.stamp)
+        if staged.rows_unchanged or self._request.keeps_values:
+            txn.read_set.ask(ref, StagedById(StagedRows(store, view)))
+        return staged
 
 
 def _distributed(job: JobContext) -> DistributedUpsert | None:

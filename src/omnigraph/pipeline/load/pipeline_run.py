@@ -20,6 +20,7 @@ from omnigraph.errors import (
 )
 from omnigraph.graph.history.pipeline_history import read_history
 from omnigraph.graph.history.snapshot import open_snapshot
+from omnigraph.graph.jobs.report import LoadMode
 from omnigraph.graph.load.receipts import repeat_receipt
 from omnigraph.graph.load.request import parse_load_request
 from omnigraph.ids import new_operation_id
@@ -114,6 +115,11 @@ class _PlannedSource:
         """Whether all of it is read, and it is known what that is."""
         return self.spec.cursor is None and self.marks is not None
 
+    @property
+    def rereads(self) -> bool:
+        """Whether every run reads again some of what the run before has read."""
+        return self.spec.cursor is not None and bool(self.spec.cursor.lag)
+
 
 class PipelineRun:
     """One run of one file; Spark is asked for when it is needed."""
@@ -173,7 +179,7 @@ class PipelineRun:
         cursors = history.cursors | {
             each.spec.name: each.cursor for each in planned if each.cursor is not None
         }
-        done = None if job_key is None else history.by_job_key.get(job_key)
+        done = self._done(job_key, planned, history)
         warnings = tuple(text for each in planned for text in each.warnings)
         if done is not None and not self._options.force:
             return self._repeat_receipt(done, job_key, cursors, warnings)
@@ -193,6 +199,19 @@ class PipelineRun:
             cursors={name: each["value"] for name, each in told.items()},
             warnings=(*warnings, *report.warnings),
         )
+
+    def _done(
+        self,
+        job_key: str | None,
+        planned: Sequence[_PlannedSource],
+        history: PipelineHistory,
+    ) -> Commit | None:
+        """The commit of an earlier run that makes this one needless."""
+        done = None if job_key is None else history.by_job_key.get(job_key)
+        if done is None or not any(each.rereads for each in planned):
+            return done
+        # What was read twice may have changed in between, and be again as it was at first.
+        return done if done.graph_commit_id == history.last_id else None
 
     def _load(
         self,
@@ -243,6 +262,7 @@ class PipelineRun:
         """What tells a source that is read as a whole, and what is made of it, from any other."""
         spec = self._spec
         how = [spec.mode.value, spec.embed, spec.mapping_hash(planned.spec.name)]
+        how += ["partial"] if spec.partial else []
         return _digest([*how, *(planned.marks or ())])
 
     def _request(self) -> LoadRequest:
@@ -256,6 +276,8 @@ class PipelineRun:
             rejects=bad.rejects,
             max_rejects=bad.max_rejects,
             max_reject_ratio=bad.max_reject_ratio,
+            cascade=bad.cascade,
+            partial=self._spec.partial,
             embed=self._spec.embed,
             dry_run=self._options.dry_run,
             resume=self._options.resume,
@@ -269,9 +291,18 @@ class PipelineRun:
                     require_target(catalog, target)
 
     def _targets(self, source: str) -> list[TargetSpec]:
+        keeps = self._spec.partial or self._spec.mode is LoadMode.UPDATE
         return [
-            *(_target(each, "node") for each in self._spec.nodes if each.source == source),
-            *(_target(each, "edge") for each in self._spec.edges if each.source == source),
+            *(
+                _target(each, "node", keeps_values=keeps)
+                for each in self._spec.nodes
+                if each.source == source
+            ),
+            *(
+                _target(each, "edge", keeps_values=keeps)
+                for each in self._spec.edges
+                if each.source == source
+            ),
         ]
 
     def _planned(
@@ -321,8 +352,10 @@ class PipelineRun:
             is_same()
         # A range says what is new, not what is in it: all of it again is another run.
         refreshed = history.last_id if self._options.full_refresh else None
-        # Rows may come late into a range that was read: it is known by their number too.
+        # Rows may come late into a range that was read, or change in one that a lag reads again:
+        # it is known by their number, and by what they hold.
         within = [span.after, span.until, span.rows, span.without_value, refreshed]
+        within += [span.content] if span.content else []
         marks = [json.dumps([spec.name, *within])]
         source = frame_source(
             spec,
@@ -363,7 +396,15 @@ class PipelineRun:
                 return CursorRange(after=kept, until=None, has_types=False), None
             mapping = self._mapping(spec.name, columns)
             last = self._last(spec, mapping, history)
-            span = find_range(frame, cursor, last, spark.runner, source=spec.name, secrets=secrets)
+            span = find_range(
+                frame,
+                cursor,
+                last,
+                spark.runner,
+                source=spec.name,
+                used=[name for name, _ in columns if self._spec.mentions(spec.name, name)],
+                secrets=secrets,
+            )
         reached = last if span.until is None else span.until
         return span, None if reached is None else {"value": reached, "mapping": mapping}
 
@@ -394,6 +435,7 @@ class PipelineRun:
             "name": self._spec.name,
             "mode": self._spec.mode.value,
             "embed": self._spec.embed,
+            **({"partial": True} if self._spec.partial else {}),
             "sources": {
                 each.spec.name: [self._spec.mapping_hash(each.spec.name), *(each.marks or ())]
                 for each in planned
@@ -464,14 +506,15 @@ def _chosen(spec: PipelineSpec, only: Sequence[str] | None) -> list[str]:
     return [name for name in spec.sources if only is None or name in only]
 
 
-def _target(mapping: NodeMapping | EdgeMapping, kind: str) -> TargetSpec:
+def _target(mapping: NodeMapping | EdgeMapping, kind: str, *, keeps_values: bool) -> TargetSpec:
     ends = {"src": mapping.src, "dst": mapping.dst} if isinstance(mapping, EdgeMapping) else {}
     return TargetSpec(
         type=f"{kind}:{mapping.type}",
         columns=mapping.columns,
         id=mapping.id,
-        ends=ends,
+        ends={end: given for end, given in ends.items() if given is not None},
         where=mapping.where,
+        keeps_values=keeps_values,
         places=mapping.places,
         filled=mapping.filled,
     )

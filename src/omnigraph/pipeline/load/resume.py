@@ -169,6 +169,7 @@ def _to_json(result: IntakeResult) -> dict[str, Any]:
         "size_bytes": result.size_bytes,
         "runs": [[each.file, each.block, each.rows] for each in result.runs],
         "respelled": {name: dict(each) for name, each in result.respelled.items()},
+        "lost": dict(result.lost),
         "tables": [
             {
                 "ref": [ref.table_id, ref.incarnation],
@@ -191,6 +192,7 @@ def _from_json(body: Mapping[str, Any]) -> IntakeResult:  # Any: as JSON gives i
         size_bytes=body["size_bytes"],
         runs=tuple(RowRun(file=file, block=block, rows=rows) for file, block, rows in body["runs"]),
         respelled=body["respelled"],
+        lost=body.get("lost", {}),
         tables={
             TableRef(*each["ref"]): TableIntake(
                 pieces=pieces_from_json(each["pieces"]),

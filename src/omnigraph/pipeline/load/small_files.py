@@ -29,5 +29,5 @@ def small_files(
             counted = "1 row" if mean == 1 else f"{mean:,} rows"
             yield (
                 f"{write.base.layout.table_key} has {files:,} files of {counted} on average;"
-                " compaction is due"
+                " compaction is due: omnigraph optimize does it"
             )

@@ -2,6 +2,8 @@
 
 The upper bound is fixed before anything is read, so a row that arrives meanwhile is read by the
 next run and by no other. Values are kept in JSON: moments as ISO 8601 in UTC, days as dates.
+A window that a lag reads again is known by what its rows hold: one of them may have changed while
+neither their number nor the largest value did.
 """
 
 from __future__ import annotations
@@ -48,6 +50,8 @@ class CursorRange:
     """How many rows are within."""
     without_value: int = 0
     """Rows that have no value in the column."""
+    content: str = ""
+    """What tells the rows of a window that a lag reads again from any other; else empty."""
     has_types: bool = True
     """There are rows, or something else, that tell of columns and their types."""
 
@@ -76,9 +80,19 @@ def find_range(
     runner: StageRunner,
     *,
     source: str,
+    used: Sequence[str] = (),
     secrets: Sequence[str] = (),
 ) -> CursorRange:
     """What is new since the last value: the upper bound is the largest value there is now.
+
+    Args:
+        frame: the source.
+        cursor: its column.
+        last: where the run before ended.
+        runner: runs the stage that looks.
+        source: its name, for errors.
+        used: the columns of which something is made; they tell one lag window from another.
+        secrets: what no error shows.
 
     Raises:
         SourceError: the column is missing or of another type.
@@ -113,6 +127,7 @@ def find_range(
         value.alias("until"),
         f.count(column).alias("rows"),
         f.count_if(column.isNull()).alias("missing"),
+        _content(frame, used) if cursor.lag and after is not None else f.lit("").alias("content"),
     )
     with reading_errors(source, secrets):
         table: pa.Table = runner.run("list", asked.toArrow)
@@ -122,6 +137,7 @@ def find_range(
         until=_json(cursor, row["until"]),
         rows=int(row["rows"]),
         without_value=int(row["missing"]),
+        content=str(row["content"]),
     )
 
 
@@ -136,6 +152,23 @@ def rows_within(frame: DataFrame, cursor: Cursor, found: CursorRange) -> DataFra
     if found.after is None:
         return frame.where(within | column.isNull())
     return frame.where(within & (column > _literal(cursor, found.after)))
+
+
+def _content(frame: DataFrame, names: Sequence[str]) -> SparkColumn:
+    """What rows hold in these columns, whatever their order."""
+    from pyspark.sql import functions as f
+    from pyspark.sql.types import AtomicType
+
+    parts = [f.lit(len(names))]
+    for field in frame.schema.fields:
+        if field.name in names:
+            value = f.col(quoted(field.name))
+            if not isinstance(field.dataType, AtomicType):
+                # Hashes leave out nulls, and maps have none; the text of a value has both.
+                value = f.to_json(f.struct(value), {"ignoreNullFields": "false"})
+            parts += [value.isNull(), value]
+    total = f.sum(f.xxhash64(*parts).cast("decimal(20,0)"))
+    return f.coalesce(total.cast("string"), f.lit("")).alias("content")
 
 
 def _refused(message: str, cursor: Cursor, source: str) -> SourceError:

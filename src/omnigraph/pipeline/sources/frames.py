@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING, Final
 
 from omnigraph.errors import SourceError
 from omnigraph.pipeline.files.row_origin import ORIGIN
+from omnigraph.pipeline.sources.database_errors import database_errors
+from omnigraph.pipeline.sources.time_zones import WITHOUT_ZONE, as_instants, require_utc
 from omnigraph.pipeline.spec.pipeline_spec import Column, SourceFormat
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     import pyarrow as pa
     from pyspark.sql import Column as SparkColumn
@@ -47,14 +49,26 @@ _PATTERN: Final = re.compile(r"[{}\[\]*?\\]")
 def read_frame(
     session: PipelineSession, source: SourceSpec, files: Sequence[InputFile] = ()
 ) -> DataFrame:
-    """The rows of a source, lazily; of exactly these files where they were found."""
+    """The rows of a source, lazily; of exactly these files where they were found.
+
+    Raises:
+        SourceError: a file that Spark would leave out, or a Java that is not in UTC.
+    """
+    with database_errors(source):
+        frame = _read(session, source, files)
+    require_utc(session, frame, source)
+    return as_instants(frame, source)
+
+
+def _read(session: PipelineSession, source: SourceSpec, files: Sequence[InputFile]) -> DataFrame:
     spark = session.spark
     if source.format is SourceFormat.TABLE:
         return spark.table(source.table or "")
     if source.format is SourceFormat.SQL:
         return spark.sql(source.query or "")
     reader = spark.read.format(source.format.value)
-    reader = reader.options(**{**_DEFAULTS.get(source.format, {}), **source.options})
+    zone = {} if source.timezone is None else WITHOUT_ZONE
+    reader = reader.options(**{**_DEFAULTS.get(source.format, {}), **source.options, **zone})
     if source.schema is not None:
         reader = reader.schema(", ".join(f"{quoted(n)} {t}" for n, t in source.schema.items()))
     if source.format is SourceFormat.JDBC:
@@ -101,15 +115,15 @@ def _address(file: InputFile) -> str:
     return f"s3a://{name[5:]}" if name.startswith("s3://") else f"file://{name}"
 
 
-def project(frame: DataFrame, mapping: RowMapping) -> DataFrame:
-    """The values of a mapping, by their names; where rows come from is kept."""
+def project(frame: DataFrame, mapping: RowMapping, flags: Iterable[SparkColumn] = ()) -> DataFrame:
+    """The values of a mapping, by their names, and flags; where rows come from is kept."""
     from pyspark.sql import functions as f
 
     if mapping.where is not None:
         frame = frame.where(f.expr(mapping.where))
     kept = [f.col(quoted(name)) for name in ORIGIN if name in frame.columns]
-    values = [_value(value).alias(name) for name, value in mapping.values.items()]
-    return frame.select(*values, *kept)
+    values = [value_column(value).alias(name) for name, value in mapping.values.items()]
+    return frame.select(*values, *flags, *kept)
 
 
 def frame_types(frame: DataFrame) -> dict[str, pa.DataType]:
@@ -124,7 +138,8 @@ def quoted(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
 
-def _value(value: Value) -> SparkColumn:
+def value_column(value: Value) -> SparkColumn:
+    """The column, or the expression, that a value of a mapping is."""
     from pyspark.sql import functions as f
 
     return f.col(quoted(value.name)) if isinstance(value, Column) else f.expr(value.sql)

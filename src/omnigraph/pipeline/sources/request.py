@@ -54,6 +54,8 @@ class SourceRequest:
     """Properties that `columns` leaves out take the column of their name."""
     options: Mapping[str, str] = field(default_factory=dict, repr=False)
     """Of Spark's reader."""
+    keeps_values: bool = False
+    """What rows do not give stays as it is."""
 
 
 def plan_source(request: SourceRequest, settings: Settings) -> LoadSource:
@@ -265,6 +267,7 @@ def _target(request: SourceRequest) -> TargetSpec:
         type=f"edge:{request.edge}" if request.type is None else f"node:{request.type}",
         columns=columns,
         takes_same_names=request.takes_same_names,
+        keeps_values=request.keeps_values,
     )
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol
 
 from omnigraph.errors import SourceError
@@ -18,6 +19,7 @@ from omnigraph.pipeline.files.source_errors import changes_told, described, sour
 from omnigraph.pipeline.files.splits import cut
 from omnigraph.pipeline.intake.inputs import FrameInput, LineInput, ParquetInput, RowGroup, marks_of
 from omnigraph.pipeline.sources.frames import frame_types, project
+from omnigraph.pipeline.sources.guarded_values import project_guarded, with_lost_flags
 from omnigraph.pipeline.spark.errors import is_session_lost
 from omnigraph.pipeline.spark.lanes import require_spark
 from omnigraph.pipeline.spec.column_map import mistakes_told, plan_mapping, require_types
@@ -133,10 +135,12 @@ class FrameSource:
         for target, mapping in zip(self.targets, mappings, strict=True):
             with mistakes_told(self.name, target):
                 mapped = self._projected(frame, mapping)
+            left_out = ORIGIN if _moves_rows(mapping) else ()
             inputs.append(
                 FrameInput(
                     name=self.name,
-                    frame=mapped.drop(*ORIGIN) if _moves_rows(mapping) else mapped,
+                    frame=mapped.drop(*left_out),
+                    guarded=partial(_guarded, frame, mapping, mapped, left_out),
                     mapping=mapping,
                     marks=self.marks,
                     secrets=self.secrets,
@@ -156,6 +160,8 @@ class FrameSource:
             with source_errors(self.name, self.secrets):
                 mapped = project(frame, mapping)
                 types = frame_types(mapped)
+                columns = [name for name in frame.columns if name not in ORIGIN]
+                mapped = mapped if mapping.is_plain else with_lost_flags(frame, mapping, columns)
         except SourceError:
             self._require_parts(frame, mapping)
             raise
@@ -254,6 +260,22 @@ class ParquetFiles:
             ]
         rows = sum(each.rows for each in shapes)
         return [ParquetInput(files=self.files, groups=groups, mapping=mapping, rows=rows)]
+
+
+def _guarded(
+    frame: DataFrame, mapping: RowMapping, mapped: DataFrame, left_out: Sequence[str]
+) -> DataFrame:
+    """The values with flags where they fail, as far as Spark can put them into other ones."""
+    from pyspark.errors import PySparkException
+
+    if mapping.is_plain:
+        return mapped.drop(*left_out)
+    try:
+        guarded = project_guarded(frame, mapping).drop(*left_out)
+        frame_types(guarded)
+    except PySparkException:
+        return mapped.drop(*left_out)  # A function that makes rows, above all.
+    return guarded
 
 
 def files_of(sources: Sequence[LoadSource]) -> list[InputFile]:

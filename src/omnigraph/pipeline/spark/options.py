@@ -1,8 +1,9 @@
 """Which cluster a session runs on, and the options of one that we start; pure.
 
-The options of the settings win over those here, except for the Java options of the driver, which
-are joined. A master on this machine gets the number of attempts as its second number, because
-plain `local[*]` never tries a task again.
+The options of the settings win over those here, except for the Java options, which are joined.
+Every Java runs in UTC, wherever it is: a database driver takes a timestamp without a zone as one of
+its Java's own zone. A master on this machine gets the number of attempts as its second number,
+because plain `local[*]` never tries a task again.
 """
 
 from __future__ import annotations
@@ -38,6 +39,8 @@ TUNING: Final[Mapping[str, str]] = {
 """What decides only how long it takes; an option of the settings replaces it."""
 
 JAVA_OPTIONS: Final = "spark.driver.extraJavaOptions"
+EXECUTOR_JAVA_OPTIONS: Final = "spark.executor.extraJavaOptions"
+IN_UTC: Final = "-Duser.timezone=UTC"
 _OWN_SETTINGS: Final[Mapping[str, str]] = {
     "spark.master": "spark.master",
     "spark.remote": "spark.remote",
@@ -131,10 +134,16 @@ def options_to_start(
     else:
         options["spark.sql.shuffle.partitions"] = str(_CORES_PER_SHUFFLE * cores)
     options |= given_options(settings)
+    for key in (JAVA_OPTIONS, EXECUTOR_JAVA_OPTIONS):
+        options[key] = _joined(options.get(key), IN_UTC)
     if archive is not None:
         ours = f"-XX:SharedArchiveFile={archive} -Xshare:auto -Xlog:cds=off -Xlog:class+path=off"
-        options[JAVA_OPTIONS] = " ".join(filter(None, (options.get(JAVA_OPTIONS), ours)))
+        options[JAVA_OPTIONS] = _joined(options[JAVA_OPTIONS], ours)
     return options
+
+
+def _joined(given: str | None, ours: str) -> str:
+    return " ".join(filter(None, (given, ours)))
 
 
 def given_options(settings: Settings) -> dict[str, str]:

@@ -80,6 +80,7 @@ class PipelineSession:
         self._lock = threading.Lock()
         self._calls = 0
         self._before: Mapping[str, str] = {}
+        self._time_zone: str | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -121,6 +122,13 @@ class PipelineSession:
         if self.mode is SparkMode.CONNECT and not is_loopback(self.cluster):
             return False
         return runs_on_this_machine(self.spark.conf.get("spark.master") or "")
+
+    def time_zone(self) -> str:
+        """The zone in which the Java of an executor runs; asked for once."""
+        if self._time_zone is None:
+            asked = self.spark.range(1).selectExpr("reflect('java.time.ZoneId', 'systemDefault')")
+            self._time_zone = str(asked.collect()[0][0])
+        return self._time_zone
 
     def activate(self) -> None:
         """Make this the active session of the calling thread, as if it were started there.
@@ -310,7 +318,7 @@ def require_connect_packages() -> None:
         except ImportError as error:
             raise SparkNotInstalled(
                 f"a Spark Connect endpoint needs the package {package}, which is not installed;"
-                " pip install 'omnigraph[connect]'",
+                " pip install '.[connect]' in the folder of this project",
                 package=package,
             ) from error
 

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
     from omnigraph.graph.blobs.blob_values import BlobBudget
     from omnigraph.graph.validation import FittedRows
+    from omnigraph.graph.validation.completion import StoredRows
     from omnigraph.ids import IdSource
     from omnigraph.lang.catalog import Catalog
     from omnigraph.lang.types import PropType
@@ -54,6 +55,8 @@ class TargetSpec:
     ends: Mapping[str, Value | KeyParts] = field(default_factory=dict)
     """`src` and `dst` of an edge; without one the column of that name."""
     where: str | None = None
+    keeps_values: bool = False
+    """What is not mapped stays as it is, so it need not be mapped."""
     places: Places = field(default_factory=dict, compare=False, repr=False)
     """Where its parts stand, if a file says it."""
     filled: tuple[str, ...] = field(default=(), compare=False, repr=False)
@@ -173,7 +176,7 @@ def plan_mapping(catalog: Catalog, spec: TargetSpec, names: Sequence[str]) -> Ro
     mapping = RowMapping(
         item=item, values=values, key_parts=key_parts, end_types=end_types, where=spec.where
     )
-    _require_complete(mapping)
+    _require_complete(mapping, keeps_values=spec.keeps_values)
     return mapping
 
 
@@ -206,6 +209,7 @@ def rows_of(
     ids: IdSource,
     lines: pa.Array[Any],  # Any: numbers
     blobs: BlobBudget,
+    stored: StoredRows | None = None,
 ) -> FittedRows:
     """Mapped columns as rows of the type; the names are those of `mapping.values`."""
     for end, parts in mapping.key_parts.items():
@@ -223,6 +227,7 @@ def rows_of(
         ids=ids,
         lines=lines,
         filled_later=filled_vectors(mapping.item),
+        stored=stored,
         limit=ALL_ROWS,
     )
     refer_stored(mapping.item, fitted.table, blobs)
@@ -246,7 +251,7 @@ def _named(item: NodeType | EdgeType, spec: TargetSpec, names: Sequence[str]) ->
     if spec.columns is None or spec.takes_same_names:
         given = {*values, *spec.ends, *(("id",) if spec.id is not None else ())}
         values |= {name: Column(name=name) for name in names if name in known and name not in given}
-    elif isinstance(item, EdgeType):
+    elif isinstance(item, EdgeType) and not spec.keeps_values:
         values |= {
             end: Column(name=end) for end in _ENDS if end not in values and end not in spec.ends
         }
@@ -274,7 +279,7 @@ def _require_key(item: EdgeType, node: NodeType, end: str, given: KeyParts) -> N
         )
 
 
-def _require_complete(mapping: RowMapping) -> None:
+def _require_complete(mapping: RowMapping, *, keeps_values: bool) -> None:
     """Every property that must have a value has somewhere to take it from."""
     item = mapping.item
     if not mapping.values:
@@ -282,6 +287,8 @@ def _require_complete(mapping: RowMapping) -> None:
             f"nothing of the source becomes a property of {item.name}; map a column",
             type=item.name,
         )
+    if keeps_values:
+        return
     later = filled_vectors(item)
     for end in _ENDS if isinstance(item, EdgeType) else ():
         if end not in mapping.values and end not in mapping.key_parts:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import re
 from typing import TYPE_CHECKING, Final
+from zoneinfo import available_timezones
 
 from omnigraph.errors import InvalidBranchName, SettingInvalid
 from omnigraph.graph.history.branch_names import parse_branch_name
@@ -18,6 +19,14 @@ from omnigraph.graph.load.reject_options import ErrorAction
 from omnigraph.ids import MAIN_BRANCH
 from omnigraph.lang.source import Source, SourceUnreadable
 from omnigraph.lang.suggest import did_you_mean
+from omnigraph.lang.yaml_tree import (
+    Problems,
+    ProblemsFull,
+    YamlMap,
+    YamlNode,
+    YamlScalar,
+    parse_yaml,
+)
 from omnigraph.limits import MAX_SOURCE_BYTES
 from omnigraph.pipeline.spec.pipeline_spec import (
     Column,
@@ -42,14 +51,6 @@ from omnigraph.pipeline.spec.secrets import (
     without_secrets,
 )
 from omnigraph.pipeline.spec.section import ConfigReader, whole_number
-from omnigraph.pipeline.spec.yaml_tree import (
-    Problems,
-    ProblemsFull,
-    YamlMap,
-    YamlNode,
-    YamlScalar,
-    parse_yaml,
-)
 from omnigraph.settings.values import parse_ratio
 
 if TYPE_CHECKING:
@@ -60,11 +61,13 @@ if TYPE_CHECKING:
 
 VERSION: Final = 1
 _KEYS: Final = (
-    *("version", "name", "graph", "branch", "mode", "on_error", "embed"),
+    *("version", "name", "graph", "branch", "mode", "columns", "on_error", "embed"),
     *("sources", "nodes", "edges"),
 )
-_ON_ERROR_KEYS: Final = ("action", "rejects", "max_rejects", "max_reject_ratio")
-_SOURCE_KEYS: Final = ("format", "path", "table", "query", "options", "schema", "cursor")
+_ON_ERROR_KEYS: Final = ("action", "rejects", "max_rejects", "max_reject_ratio", "cascade")
+_SOURCE_KEYS: Final = (
+    *("format", "path", "table", "query", "options", "schema", "cursor", "timezone"),
+)
 _CURSOR_KEYS: Final = ("column", "type", "lag")
 _NODE_KEYS: Final = ("type", "from", "id", "columns", "where")
 _EDGE_KEYS: Final = ("type", "from", "id", "src", "dst", "columns", "where")
@@ -76,9 +79,9 @@ _ALLOWED: Final[Mapping[SourceFormat, tuple[Sequence[str], Sequence[str]]]] = {
     SourceFormat.CSV: (("path",), ("options", "cursor", "schema")),
     SourceFormat.PARQUET: (("path",), ("options", "cursor")),
     SourceFormat.ORC: (("path",), ("options", "cursor")),
-    SourceFormat.JDBC: (("options",), ("cursor",)),
-    SourceFormat.TABLE: (("table",), ("options", "cursor")),
-    SourceFormat.SQL: (("query",), ("cursor",)),
+    SourceFormat.JDBC: (("options",), ("cursor", "timezone")),
+    SourceFormat.TABLE: (("table",), ("options", "cursor", "timezone")),
+    SourceFormat.SQL: (("query",), ("cursor", "timezone")),
 }
 """What a format needs beside its name, and what it may have."""
 
@@ -129,13 +132,16 @@ def parse_pipeline(
 def _read(root: Section) -> PipelineSpec:
     _check_version(root)
     mode = root.needed_word("mode", LoadMode) or LoadMode.MERGE
+    is_partial = _is_partial(root, mode)
+    keeps_values = is_partial or mode is LoadMode.UPDATE
     sources = dict(_sources(root, mode))
     spec = PipelineSpec(
         name=_name(root),
         mode=mode,
         sources=sources,
+        partial=is_partial,
         nodes=tuple(_nodes(root, sources)),
-        edges=tuple(_edges(root, sources)),
+        edges=tuple(_edges(root, sources, keeps_values=keeps_values)),
         graph=root.text("graph"),
         branch=_branch(root),
         on_error=_on_error(root),
@@ -144,6 +150,19 @@ def _read(root: Section) -> PipelineSpec:
     _check_types(root, spec)
     _check_fed(root, spec)
     return spec
+
+
+def _is_partial(root: Section, mode: LoadMode) -> bool:
+    """Whether a merge changes only the columns that are mapped."""
+    given = root.text("columns")
+    if given is None:
+        return False
+    if given != "only":
+        root.refuse("columns", "value", "expected `only`: a merge keeps what is not mapped")
+    if not mode.upserts:
+        root.refuse("columns", "not_allowed", f"mode {mode} writes whole rows; use merge or update")
+        return False
+    return True
 
 
 def _check_version(root: Section) -> None:
@@ -190,6 +209,7 @@ def _on_error(root: Section) -> OnError:
             max_reject_ratio=None
             if ratio is None
             else reader.parsed(ratio, section.path("max_reject_ratio"), parse_ratio, 0.0),
+            cascade=section.flag("cascade"),
         )
     if on_error.action is ErrorAction.QUARANTINE and on_error.rejects is None:
         root.refuse(
@@ -238,6 +258,7 @@ def _source(name: str, section: Section, mode: LoadMode) -> SourceSpec:
         options=options,
         schema=_schema(section),
         cursor=_cursor(section, mode),
+        timezone=_timezone(section),
         definition=_definition(section, without="cursor.lag"),
         filled=filled_of(section, "query"),
     )
@@ -274,6 +295,14 @@ def _schema(section: Section) -> Mapping[str, str] | None:
     return schema
 
 
+def _timezone(section: Section) -> str | None:
+    zone = section.text("timezone")
+    if zone and zone not in available_timezones():
+        hint = did_you_mean(zone, available_timezones()) or "; a name is like Europe/Berlin"
+        section.refuse("timezone", "value", f"there is no time zone {zone!r}{hint}")
+    return zone
+
+
 def _cursor(section: Section, mode: LoadMode) -> Cursor | None:
     cursor = section.section("cursor", _CURSOR_KEYS)
     if cursor is None:
@@ -290,7 +319,7 @@ def _cursor(section: Section, mode: LoadMode) -> Cursor | None:
     node, place = cursor.get("lag"), place_of(cursor, "column")
     if node is None or kind is None:
         return Cursor(column=column, type=kind or CursorType.TIMESTAMP, place=place)
-    if mode is not LoadMode.MERGE:
+    if not mode.upserts:
         cursor.refuse(
             "lag", "not_allowed", f"a lag reads rows again, which mode {mode} refuses; use merge"
         )
@@ -333,15 +362,17 @@ def _nodes(root: Section, sources: Mapping[str, SourceSpec]) -> Iterator[NodeMap
         )
 
 
-def _edges(root: Section, sources: Mapping[str, SourceSpec]) -> Iterator[EdgeMapping]:
+def _edges(
+    root: Section, sources: Mapping[str, SourceSpec], *, keeps_values: bool
+) -> Iterator[EdgeMapping]:
     for node, key in root.reader.items(root.get("edges"), "edges"):
         section = root.reader.section(node, key, _EDGE_KEYS)
         if section is not None:
             yield EdgeMapping(
                 type=section.needed_text("type"),
                 source=_source_name(section, sources),
-                src=_endpoint(section, "src"),
-                dst=_endpoint(section, "dst"),
+                src=_endpoint(section, "src", is_needed=not keeps_values),
+                dst=_endpoint(section, "dst", is_needed=not keeps_values),
                 columns=_columns(section),
                 id=_optional_value(section, "id"),
                 where=section.text("where"),
@@ -376,11 +407,11 @@ def _optional_value(section: Section, name: str) -> Value | None:
     return None if node is None else _value(section, node, section.path(name))
 
 
-def _endpoint(section: Section, name: str) -> Value | KeyParts:
-    node = section.need(name)
+def _endpoint(section: Section, name: str, *, is_needed: bool) -> Value | KeyParts | None:
+    node = section.need(name) if is_needed else section.get(name)
     key = section.path(name)
     if node is None:
-        return Column(name="")
+        return Column(name="") if is_needed else None
     if not (isinstance(node, YamlMap) and "key" in node.keys):
         return _value(section, node, key, or_key=True)
     below = section.reader.section(node, key, ("key",))

@@ -91,6 +91,7 @@ class OnError:
     rejects: str | None = None
     max_rejects: int | None = None
     max_reject_ratio: float | None = None
+    cascade: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,6 +121,8 @@ class SourceSpec:
     options: Mapping[str, str] = field(default_factory=dict, repr=False)
     schema: Mapping[str, str] | None = None
     cursor: Cursor | None = None
+    timezone: str | None = None
+    """Of its timestamps that have none of their own; UTC where it declares none."""
     definition: str = field(default="", repr=False)
     """As it was written, without the lag of the cursor; for `mapping_hash`."""
     filled: tuple[str, ...] = field(default=(), compare=False, repr=False)
@@ -147,8 +150,9 @@ class EdgeMapping:
 
     type: str
     source: str
-    src: Value | KeyParts
-    dst: Value | KeyParts
+    src: Value | KeyParts | None
+    dst: Value | KeyParts | None
+    """`None` where edges that exist keep their ends."""
     columns: Mapping[str, Value]
     id: Value | None = None
     where: str | None = None
@@ -165,6 +169,8 @@ class PipelineSpec:
     name: str
     mode: LoadMode
     sources: Mapping[str, SourceSpec]
+    partial: bool = False
+    """A merge keeps what is not mapped."""
     nodes: tuple[NodeMapping, ...] = ()
     edges: tuple[EdgeMapping, ...] = ()
     graph: str | None = None

@@ -8,16 +8,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from omnigraph.lang.yaml_tree import YamlMap, YamlScalar
 from omnigraph.pipeline.spec.pipeline_spec import WHERE
 from omnigraph.pipeline.spec.secrets import filled_values
-from omnigraph.pipeline.spec.yaml_tree import YamlMap, YamlScalar
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from omnigraph.lang.source import Extent
+    from omnigraph.lang.yaml_tree import YamlNode
     from omnigraph.pipeline.spec.section import Section
-    from omnigraph.pipeline.spec.yaml_tree import YamlNode
 
 
 def places_of(section: Section) -> dict[str, str]:

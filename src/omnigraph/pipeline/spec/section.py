@@ -11,20 +11,21 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, TypeVar
 
 from omnigraph.lang.suggest import did_you_mean
-from omnigraph.pipeline.spec.secrets import (
-    fill_in,
-    has_reference,
-    holds_url_secret,
-    is_secret_option,
-    missing_variables,
-)
-from omnigraph.pipeline.spec.yaml_tree import (
+from omnigraph.lang.yaml_tree import (
     Problems,
     ScalarKind,
     YamlList,
     YamlMap,
     YamlNode,
     YamlScalar,
+    shape_of,
+)
+from omnigraph.pipeline.spec.secrets import (
+    fill_in,
+    has_reference,
+    holds_url_secret,
+    is_secret_option,
+    missing_variables,
 )
 
 if TYPE_CHECKING:
@@ -48,19 +49,19 @@ class ConfigReader:
         if node is None:
             return None
         if not isinstance(node, YamlMap):
-            self.refuse(node, key, "type", f"expected keys and values, not {_shape(node)}")
+            self.refuse(node, key, "type", f"expected keys and values, not {shape_of(node)}")
             return None
         for name, extent in node.keys.items():
             if name not in known:
                 hint = did_you_mean(name, known, otherwise="the keys here are")
-                self.problems.add(extent, join(key, name), "unknown_key", f"unknown key{hint}")
+                self.problems.record(extent, join(key, name), "unknown_key", f"unknown key{hint}")
         return Section(reader=self, node=node, key=key)
 
     def text(self, node: YamlNode, key: str) -> str:
         """A text with its variables filled in."""
         if not isinstance(node, YamlScalar) or node.kind is not ScalarKind.TEXT:
             quote = "; put it in quotes" if isinstance(node, YamlScalar) and node.text else ""
-            self.refuse(node, key, "type", f"expected a text, not {_shape(node)}{quote}")
+            self.refuse(node, key, "type", f"expected a text, not {shape_of(node)}{quote}")
             return ""
         if not node.text.strip():
             self.refuse(node, key, "type", "expected a text, not an empty one")
@@ -70,7 +71,7 @@ class ConfigReader:
     def option(self, node: YamlNode, key: str, name: str) -> str:
         """The value of a reader's option, as Spark spells it."""
         if not isinstance(node, YamlScalar) or node.kind is ScalarKind.NOTHING:
-            self.refuse(node, key, "type", f"expected a single value, not {_shape(node)}")
+            self.refuse(node, key, "type", f"expected a single value, not {shape_of(node)}")
             return ""
         if is_secret_option(name) and node.text and not has_reference(node.text):
             self.refuse(
@@ -88,7 +89,7 @@ class ConfigReader:
     ) -> _Value:
         """A single value, read by a parser that says what it expected."""
         if not isinstance(node, YamlScalar):
-            self.refuse(node, key, "type", f"expected a single value, not {_shape(node)}")
+            self.refuse(node, key, "type", f"expected a single value, not {shape_of(node)}")
             return otherwise
         text = self._fill_in(node, key) if has_reference(node.text) else node.text
         try:
@@ -111,7 +112,7 @@ class ConfigReader:
         """`true` or `false`."""
         if isinstance(node, YamlScalar) and node.kind is ScalarKind.FLAG:
             return _is_true(node.text)
-        self.refuse(node, key, "type", f"expected true or false, not {_shape(node)}")
+        self.refuse(node, key, "type", f"expected true or false, not {shape_of(node)}")
         return False
 
     def items(self, node: YamlNode | None, key: str) -> Iterator[tuple[YamlNode, str]]:
@@ -119,12 +120,12 @@ class ConfigReader:
         if isinstance(node, YamlList):
             yield from ((item, f"{key}[{at}]") for at, item in enumerate(node.items))
         elif node is not None:
-            self.refuse(node, key, "type", f"expected a list, not {_shape(node)}")
+            self.refuse(node, key, "type", f"expected a list, not {shape_of(node)}")
 
     def refuse(self, node: YamlNode, key: str, reason: str, message: str) -> None:
         """Record a problem at a node."""
         extent = node.extent if isinstance(node, YamlScalar) else _start(node.extent)
-        self.problems.add(extent, key, reason, message)
+        self.problems.record(extent, key, reason, message)
 
     def _fill_in(self, node: YamlScalar, key: str) -> str:
         if holds_url_secret(node.text):
@@ -198,12 +199,12 @@ class Section:
             for entry, value in node.values.items():
                 yield entry, value, join(self.path(name), entry)
         elif node is not None:
-            self.refuse(name, "type", f"expected keys and values, not {_shape(node)}")
+            self.refuse(name, "type", f"expected keys and values, not {shape_of(node)}")
 
     def refuse(self, name: str, reason: str, message: str) -> None:
         """Record a problem at a key that is there."""
         extent = self.node.keys.get(name, _start(self.node.extent))
-        self.reader.problems.add(extent, self.path(name), reason, message)
+        self.reader.problems.record(extent, self.path(name), reason, message)
 
 
 def join(key: str, name: str) -> str:
@@ -224,25 +225,6 @@ def whole_number(text: str) -> int:
 
 def _start(extent: Extent) -> Extent:
     return extent[0], extent[0]
-
-
-def _shape(node: YamlNode) -> str:
-    """What a node is, without its value."""
-    match node:
-        case YamlMap():
-            return "keys and values"
-        case YamlList():
-            return "a list"
-        case YamlScalar(kind=ScalarKind.TEXT):
-            return "a text"
-        case YamlScalar(kind=ScalarKind.FLAG):
-            return "a boolean"
-        case YamlScalar(kind=ScalarKind.NOTHING):
-            return "nothing"
-        case YamlScalar(kind=ScalarKind.DATE):
-            return "a date"
-        case _:
-            return "a number"
 
 
 def _is_true(text: str) -> bool:

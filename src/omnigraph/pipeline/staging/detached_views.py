@@ -100,14 +100,6 @@ class StagedViews:
             self._fragments[committed.pin] = tuple(self._storage.tables.fragments(committed))
         return self._fragments[committed.pin]
 
-    def count_existing(self, ref: TableRef) -> int:
-        """How many staged rows of a table have the id of a row that is there."""
-        view, store = self.views[ref], self._storage.tables
-        if view.handle is None:
-            return 0
-        reader = store.scan(view.handle, columns=["id"], fragments=view.fragments)
-        return sum(len(store.existing_ids(view.base, batch.column("id"))) for batch in reader)
-
     def close(self) -> None:
         """Remove the views; the staged files stay for the commit."""
         for path in self._opened:

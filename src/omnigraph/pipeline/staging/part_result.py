@@ -37,7 +37,7 @@ class KeptRejects:
     count: int = 0
     """How many there are."""
     path: str | None = None
-    """Where they are, unless there are too many."""
+    """Where they are; of too many, as many as may be rejected."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,5 +77,7 @@ class IntakeResult:
     """The rows that break a rule by themselves."""
     runs: tuple[RowRun, ...] = ()
     """Of which files the rows are, where Spark reads files."""
+    lost: Mapping[str, int] = field(default_factory=dict)
+    """How many values became null in an expression that forgives, by what it is."""
     spent_files: tuple[str, ...] = ()
     """Of paid vectors: what is in them is in the rows."""

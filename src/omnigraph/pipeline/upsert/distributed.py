@@ -111,6 +111,7 @@ class DistributedUpsert:
             pieces=join_pieces([kept, written, deleted]),
             fragments={each.fragment_id: each for each in committed},
             replaced=replaced,
+            unchanged=sum(each.unchanged for each in results),
         )
 
     def _write_parts(

@@ -10,16 +10,25 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.errors import ReadSetChanged
+from omnigraph.graph.arrays import text_array
 from omnigraph.graph.commit.protocol import Stale
+from omnigraph.graph.load.equal_rows import (
+    NOWHERE,
+    ExistingRows,
+    equal_to_stored,
+    row_ids_by_id,
+)
 from omnigraph.pipeline.staging.detached_views import holds_any
 from omnigraph.settings import MergeStrategy
 from omnigraph.storage.staged_fragments import PieceKind
 
 if TYPE_CHECKING:
+    from omnigraph.graph.arrays import Mask, Numbers
     from omnigraph.pipeline.staging.detached_views import StagedView
     from omnigraph.pipeline.upsert.distributed import DistributedUpsert
     from omnigraph.pipeline.upsert.written_update import WrittenUpdate
@@ -53,46 +62,54 @@ class Upserts:
     def stage(self, view: StagedView, stamp: WriteStamp) -> StagedWrite:
         """The rows of a view upserted into its base; their ids are unique."""
         if self.choose(view) is MergeStrategy.DRIVER or self.distributed is None:
-            source = view.handle or view.base
-            staged = self.store.stage_merge_staged(view.base, source, view.fragments, stamp)
+            source, equal = view.handle or view.base, unchanged_in(self.store, view)
+            staged = self.store.stage_merge_staged(
+                view.base, source, view.fragments, stamp, equal if equal.any() else None
+            )
             self.written += staged.files
-            return staged
+            return replace(staged, rows_unchanged=int(equal.sum()))
 
         def wrote(made: Pieces) -> None:
             self.written += self.store.piece_files(view.base, made)
 
         update = self.distributed.write(view, wrote)
-        return self._staged(view, update, view.base, stamp)
+        staged = self._staged(view, update, view.base, update.pieces, stamp)
+        return replace(staged, rows_unchanged=update.unchanged)
 
     def _staged(
-        self, view: StagedView, update: WrittenUpdate, base: TableHandle, stamp: WriteStamp
+        self,
+        view: StagedView,
+        update: WrittenUpdate,
+        base: TableHandle,
+        pieces: Pieces,
+        stamp: WriteStamp,
     ) -> StagedWrite:
-        staged = self.store.stage_pieces(base, PieceKind.UPDATE, update.pieces, stamp)
+        """The update on the base of the view, or its pieces on a newer version."""
+        staged = self.store.stage_pieces(base, PieceKind.UPDATE, pieces, stamp)
 
         def rebase(newer: TableHandle) -> StagedWrite:
-            moved = self._moved(view, update, base, newer)
-            self.written += self.store.piece_files(newer, moved.pieces)
-            return self._staged(view, moved, newer, stamp)
+            moved = self._moved(view, update, newer)
+            self.written += self.store.piece_files(newer, moved)
+            return self._staged(view, update, newer, moved, stamp)
 
         # It looks through the ids of all staged rows, and marks replaced ones again.
         rows = staged.rows_added + staged.rows_changed
         return replace(staged, rebase=rebase, restaged_rows=rows)
 
-    def _moved(
-        self, view: StagedView, update: WrittenUpdate, base: TableHandle, newer: TableHandle
-    ) -> WrittenUpdate:
+    def _moved(self, view: StagedView, update: WrittenUpdate, newer: TableHandle) -> Pieces:
         """The update of a newer version, without another stage on Spark.
 
         Raises:
-            Stale: others wrote or removed a row of the same id, or rewrote a fragment.
+            Stale: others wrote or removed a row of the same id.
         """
+        base = view.base
         changes = self.store.changed_since(newer, base)
         touched = pa.chunked_array([changes.changed, changes.removed])
-        moved: WrittenUpdate | None = None
+        moved: Pieces | None = None
         if self.distributed is not None and not (
             len(touched) and holds_any(self.store, view, "id", touched)
         ):
-            moved = update.moved_to(self.distributed.storage, newer)
+            moved = update.moved_to(self.distributed.storage, base, newer)
         if moved is None:
             raise Stale(_overtaken(base, newer))
         return moved
@@ -105,6 +122,36 @@ class Upserts:
             chosen = MergeStrategy.DRIVER if fits else MergeStrategy.DISTRIBUTED
         self._chosen.add(chosen)
         return chosen
+
+
+def unchanged_in(store: TableStorage, view: StagedView) -> Mask:
+    """Which rows of a view are in its base as they are, in the order of its fragments."""
+    return equal_in(store, view, _row_ids(store, view))
+
+
+def existing_in(store: TableStorage, view: StagedView) -> ExistingRows:
+    """How many rows of a view have the id of a row of its base."""
+    row_ids = _row_ids(store, view)
+    equal = int(equal_in(store, view, row_ids).sum())
+    return ExistingRows(changed=int((row_ids != NOWHERE).sum()) - equal, unchanged=equal)
+
+
+def equal_in(store: TableStorage, view: StagedView, row_ids: Numbers) -> Mask:
+    """Which rows of a view are as the rows of its base with these row ids."""
+    if view.handle is None:
+        return np.zeros(0, np.bool_)
+    if view.base.layout.blobs:
+        rows = store.read_staged(view.handle, view.fragments)
+        return equal_to_stored(store, view.base, rows, row_ids)
+    reader = store.scan(view.handle, fragments=view.fragments)
+    return equal_to_stored(store, view.base, reader, row_ids)
+
+
+def _row_ids(store: TableStorage, view: StagedView) -> Numbers:
+    if view.handle is None:
+        return np.zeros(0, np.int64)
+    reader = store.scan(view.handle, columns=["id"], fragments=view.fragments)
+    return row_ids_by_id(store, view.base, text_array(reader.read_all()["id"]))
 
 
 def driver_bytes(store: TableStorage, view: StagedView) -> int:

@@ -91,6 +91,8 @@ class PartResult:
     """Staged fragments of new rows only, which are taken as they are."""
     replaced: Mapping[int, Offsets]
     """By fragment of the table."""
+    unchanged: int = 0
+    """Rows that are in the table as they are, and were left out."""
     attempt: int = 1
 
 
@@ -198,11 +200,15 @@ def write_part(plan: MergePlan, part: MergePart, places: pa.Table) -> PartResult
         )
     kept, mixed, is_mixed = _divided(part, row_ids)
     storage = open_task_storage(plan.root)
+    pieces, is_equal = Pieces(), np.zeros(len(row_ids), np.bool_)
+    if mixed:
+        pieces, is_equal[is_mixed] = _write_rows(storage, plan, mixed, row_ids[is_mixed])
     return PartResult(
         number=part.number,
-        pieces=_write_rows(storage, plan, mixed, row_ids[is_mixed]) if mixed else Pieces(),
+        pieces=pieces,
         kept=kept,
-        replaced=_replaced(storage, plan, part, addresses[addresses != _NOWHERE]),
+        replaced=_replaced(storage, plan, part, addresses[(addresses != _NOWHERE) & ~is_equal]),
+        unchanged=int(is_equal.sum()),
     )
 
 
@@ -231,7 +237,9 @@ def _divided(
 
 def _write_rows(
     storage: GraphStorage, plan: MergePlan, fragments: tuple[int, ...], row_ids: _Numbers
-) -> Pieces:
+) -> tuple[Pieces, npt.NDArray[np.bool_]]:
+    """What was written, and which rows are in the table as they are."""
+    from omnigraph.graph.load.equal_rows import equal_to_stored
     from omnigraph.storage.staged_fragments import join_pieces
 
     store = storage.tables
@@ -242,14 +250,17 @@ def _write_rows(
             f"{plan.base.layout.table_key}: {rows.num_rows} staged rows were read for"
             f" {len(row_ids)} places; please report this"
         )
-    known, new = np.flatnonzero(row_ids != _NOWHERE), np.flatnonzero(row_ids == _NOWHERE)
+    is_equal = equal_to_stored(store, base, rows, row_ids)
+    known = np.flatnonzero((row_ids != _NOWHERE) & ~is_equal)
+    new = np.flatnonzero(row_ids == _NOWHERE)
     known = known[np.argsort(row_ids[known])]
-    return join_pieces(
+    pieces = join_pieces(
         [
             store.write_changed(base, rows.take(known), row_ids[known].tolist()),
             store.write_pieces(base, rows.take(new)),
         ]
     )
+    return pieces, is_equal
 
 
 def _replaced(

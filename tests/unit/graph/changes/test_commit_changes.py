@@ -7,7 +7,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.unit.graph.graphs import Opened, committed, delete, rows, upsert
+from tests.unit.graph.graphs import Opened, Watcher, committed, delete, rows, upsert
 
 from omnigraph.errors import (
     ChangeCursorRejected,
@@ -229,7 +229,7 @@ def test_a_limit_above_the_largest_page_is_refused(graph: Graph) -> None:
     with pytest.raises(ResourceLimit, match=r"8,192 changes, not 8,193") as caught:
         graph.commits.changes(last(graph), limit=8_193)
     assert caught.value.details == {
-        "resource": "changes_per_page",
+        "resource": "commit_changes_page_changes",
         "limit": MAX_CHANGES_PER_PAGE,
         "actual": 8_193,
     }
@@ -342,3 +342,21 @@ def test_a_token_says_nothing_about_values(graph: Graph) -> None:
 def test_a_bad_page_size_is_told_before_a_bad_token(graph: Graph) -> None:
     with pytest.raises(InvalidArgument, match="limit"):
         graph.commits.changes(last(graph), limit=0, page_token="x")  # noqa: S106 - no secret
+
+
+def test_a_commit_that_was_merged_is_found_whatever_branches_there_are(graphs: Opened) -> None:
+    watcher = Watcher()
+    graphs.init()
+    graph = graphs.coordinated(observer=watcher)
+    graph.branches.create("a")
+    commit = upsert(graph, "x", branch="a", age=1).graph_commit_id
+    graph.branches.merge("a")
+    costs = []
+    for number in range(3):
+        for name in (f"b{number}", f"c{number}", f"d{number}"):
+            graph.branches.create(name)
+        graph.commits.changes(commit)
+        watcher.calls.clear()
+        assert [each.id for each in graph.commits.changes(commit)] == ["x"]
+        costs.append(len(watcher.calls))
+    assert len(set(costs)) == 1, costs

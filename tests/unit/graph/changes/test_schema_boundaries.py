@@ -11,6 +11,7 @@ import pytest
 
 from omnigraph.errors import ChangeSchemaBoundary
 from omnigraph.graph.changes import diff as diff_module
+from omnigraph.graph.changes.entity_change import ChangeFilter
 from omnigraph.lang import compile_schema
 from omnigraph.lang.accepted import accept_schema
 
@@ -23,6 +24,7 @@ class Side:
 
     def __init__(self, catalog: Catalog, rows: dict[str, int]) -> None:
         self.catalog = catalog
+        self.graph_commit_id = "01J"
         self._rows = rows
 
     def pin(self, item: Any) -> Any:  # noqa: ANN401 - a type, and what a pin has
@@ -36,11 +38,14 @@ class PinStand:
         self.row_count = row_count
 
 
-def paired(old: str, new: str, **rows: int) -> list[Any]:  # Any: tables side by side
+def paired(
+    old: str, new: str, types: frozenset[str] = frozenset(), **rows: int
+) -> list[Any]:  # Any: tables side by side
     before = accept_schema(compile_schema(old))
     after = accept_schema(compile_schema(new), before)
-    sides = (Side(each.catalog, rows) for each in (before, after))
-    return list(diff_module._pair_tables(*sides))  # type: ignore[arg-type]  # stand-ins
+    sides: list[Any] = [Side(each.catalog, rows) for each in (before, after)]
+    tables = ChangeFilter(types=types).tables(*(side.catalog for side in sides))
+    return list(diff_module._pair_tables(sides[0], sides[1], frozenset(), tables))
 
 
 @pytest.mark.parametrize(
@@ -81,8 +86,23 @@ def test_more_values_of_an_enum_are_no_boundary() -> None:
 def test_other_properties_and_populated_types_of_one_side_are_a_boundary(
     old: str, new: str
 ) -> None:
-    with pytest.raises(ChangeSchemaBoundary, match="cannot be told"):
+    with pytest.raises(ChangeSchemaBoundary, match="cannot be told") as caught:
         paired(old, new, A=1, Gone=1)
+    named = "Gone" if "Gone" in old + new else "A"
+    assert caught.value.details == {"graph_commit_id": "01J", "type_name": named}
+
+
+def test_types_that_nobody_asks_for_are_no_boundary() -> None:
+    old = "node A { b: I32? } node Gone {} node Same {}"
+    new = "node A { b: I32?  c: I32? } node Same {}"
+    wanted = frozenset({"Same"})
+    assert [table.key for table in paired(old, new, wanted, A=1, Gone=1)] == ["node:Same"]
+
+
+@pytest.mark.parametrize("name", ["A", "B", "node:A", "node:B"])
+def test_a_renamed_type_is_found_by_both_names(name: str) -> None:
+    old, new = "node A {} node Other {}", 'node B @rename_from("A") {} node Other {}'
+    assert [table.key for table in paired(old, new, frozenset({name}))] == ["node:B"]
 
 
 def test_an_empty_type_of_one_side_has_no_changes() -> None:

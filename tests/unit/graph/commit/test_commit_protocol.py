@@ -58,7 +58,7 @@ def test_a_table_that_something_else_wrote_to_is_left_alone_and_stays_readable(
     upsert(graph, "a")
     move(graph, person_table(graph), "stranger", "nobody")
     before = table_files(graphs.root)
-    with pytest.raises(DriftNeedsRepair, match="restore the graph") as caught:
+    with pytest.raises(DriftNeedsRepair, match="omnigraph repair") as caught:
         upsert(graph, "b")
     assert caught.value.details["table"] == "node:Person"
     assert table_files(graphs.root) == before

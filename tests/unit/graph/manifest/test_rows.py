@@ -1,5 +1,7 @@
 """Every kind of manifest row has one form, and what is not in that form is refused."""
 
+import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -19,6 +21,7 @@ from omnigraph.graph.manifest.rows import (
     SchemaRow,
     TableRef,
     TableRow,
+    TagRow,
     TombstoneRow,
     decode_branch,
     decode_commit,
@@ -26,6 +29,7 @@ from omnigraph.graph.manifest.rows import (
     decode_pin,
     decode_recovery,
     decode_schema,
+    decode_tag,
     encode_rows,
 )
 from omnigraph.ids import (
@@ -41,6 +45,15 @@ from omnigraph.ids import (
 from omnigraph.storage.manifest import MANIFEST_SCHEMA
 
 REF = TableRef(TableId(7), Incarnation(2))
+TAG = TagRow(
+    name="v/1",
+    tag_id="01T",
+    commit_id=CommitId("01C"),
+    branch_id=BranchId("01j"),
+    seq=4,
+    created_at=1_794_765_848_000_001,
+    actor_id="ann",
+)
 COMMIT = CommitRow(
     commit_id=CommitId("01C"),
     seq=4,
@@ -94,6 +107,7 @@ DECODERS = (
     (HEAD, decode_head),
     (SCHEMA_ROW, decode_schema),
     (BRANCH, decode_branch),
+    (TAG, decode_tag),
     (RECOVERY, decode_recovery),
 )
 
@@ -116,6 +130,15 @@ def test_rows_without_content_of_their_own_carry_their_coordinates() -> None:
     assert (table["table_id"], table["incarnation"], table["location"]) == (7, 2, "edges/7-2")
     assert table["metadata"] == '{"kind":"edge"}'
     assert (ended["object_id"], ended["seq"]) == ("tombstone:7-2:9", 9)
+
+
+def test_a_commit_from_before_its_time_was_kept_has_that_of_its_author() -> None:
+    stored = raw(replace(COMMIT, committed_at=COMMIT.authored_at + 5))
+    assert decode_commit(stored).committed_at == COMMIT.authored_at + 5
+    metadata = json.loads(stored["metadata"])
+    del metadata["committed_at"]
+    assert decode_commit(stored | {"metadata": json.dumps(metadata)}) == COMMIT
+    assert COMMIT.committed_at == COMMIT.authored_at
 
 
 def test_a_copied_commit_has_no_number_on_this_line_and_keeps_its_own() -> None:
@@ -160,6 +183,8 @@ def test_a_row_without_its_fields_is_damage(row: Row, decode: Any) -> None:  # n
 def test_a_branch_row_with_an_unknown_word_is_damage(metadata: str) -> None:
     with pytest.raises(ManifestCorrupt):
         decode_branch(raw(BRANCH) | {"metadata": metadata})
+    with pytest.raises(ManifestCorrupt):
+        decode_tag(raw(TAG) | {"metadata": metadata})
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from omnigraph import Graph
 from omnigraph.graph.changes.entity_change import Image
 from omnigraph.graph.history.commit_graph import Commit
 from omnigraph.graph.merge.conflicts import Conflict
-from omnigraph.graph.merge.merge import MergeResult
+from omnigraph.graph.merge.merge_result import MergeResult
 
 Change = Callable[[Graph, str], object]
 """What a side does, on a branch."""

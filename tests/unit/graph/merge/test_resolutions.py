@@ -202,6 +202,7 @@ MALFORMED: list[Any] = [
     [None],
     ["ours"],
     "ours",
+    7,
     {"type": "Person", "id": "both", "take": "ours"},
     b"ours",
     b"[]",

@@ -208,7 +208,7 @@ def test_a_dtype_does_not_depend_on_the_data() -> None:
 
 def test_without_polars_the_error_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "polars", None)
-    with pytest.raises(ImportError, match=r"omnigraph\[polars\]"):
+    with pytest.raises(ImportError, match=r"pip install .*\[polars\]"):
         PEOPLE.to_polars()
 
 

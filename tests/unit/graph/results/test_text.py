@@ -130,7 +130,8 @@ def _require_width(found: QueryResult, width: int, *, wrap: bool) -> None:
     if len(found) == 0:
         assert lines == ["(no rows)"]
         return
-    rule = next(line for line in lines if set(line) <= {"-", "+"})
+    # A name that is wrapped may have lines that are empty, or look like a shorter rule.
+    rule = max((line for line in lines if set(line) <= {"-", "+"}), key=len)
     assert max(map(len, rule.split("-+-"))) <= width
     assert all(cell_width(line) <= len(rule) for line in lines)
     assert wrap or len(lines) == len(found) + 2

@@ -295,7 +295,8 @@ def test_only_what_others_touched_is_filled_again(bench: Bench) -> None:
 def test_rows_that_moved_meanwhile_are_filled_where_they_are(bench: Bench) -> None:
     before = bench.row_ids
     report = bench.embed(at_commit=bench.compact)
-    assert resolved(report) == 3
+    # What was written for two fragments is moved to the one that has their rows now.
+    assert resolved(report) == 2
     assert bench.vectors() == ALL | PLAIN
     assert bench.row_ids == before
     assert bench.leftovers() == set()

@@ -11,6 +11,7 @@ from omnigraph import Graph
 from omnigraph.errors import ReadOnlyGraph
 from omnigraph.failpoints import armed
 from omnigraph.graph.jobs.report import JobReport, LoadMode
+from omnigraph.graph.load.reject_options import parse_reject_options
 from omnigraph.graph.load.request import LoadRequest
 from omnigraph.ids import MAIN_BRANCH
 from omnigraph.pipeline.sources.request import SourceRequest, plan_source
@@ -82,3 +83,19 @@ def test_a_graph_that_is_open_read_only_says_so_whatever_else_is_wrong(
         pytest.raises(ReadOnlyGraph),
     ):
         pipeline.load(tmp_path / "none.jsonl", mode="nothing")  # type: ignore[arg-type]
+
+
+def test_the_operation_that_is_told_first_names_the_commit_and_the_rejects(
+    graph: Graph, tmp_path: Path
+) -> None:
+    path = tmp_path / "in.jsonl"
+    path.write_bytes(ROWS + ROWS.replace(b'"name"', b'"nmae"'))
+    rejects = parse_reject_options(
+        SETTINGS, on_error="quarantine", rejects=tmp_path / "rejects", max_reject_ratio=1.0
+    )
+    request = LoadRequest(mode=LoadMode.APPEND, branch=MAIN_BRANCH, rejects=rejects)
+    told: list[str] = []
+    source = plan_source(SourceRequest(source=str(path)), SETTINGS)
+    report = spark_load(graph, None, SETTINGS, [source], request, started=told.append).report()
+    assert told == [report.operation_id]
+    assert [each.name for each in (tmp_path / "rejects").iterdir()] == told

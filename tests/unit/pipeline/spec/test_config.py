@@ -144,6 +144,7 @@ def test_an_endpoint_may_be_the_key_of_a_node_part_by_part() -> None:
         ("{format: table, table: db.people}", SourceFormat.TABLE),
         ("{format: sql, query: select 1 as b}", SourceFormat.SQL),
         ("{format: jdbc, options: {url: x, query: select 1}}", SourceFormat.JDBC),
+        ("{format: table, table: t, timezone: Europe/Berlin}", SourceFormat.TABLE),
     ],
 )
 def test_every_format_has_its_own_keys(source: str, expected: SourceFormat) -> None:
@@ -298,6 +299,8 @@ def test_a_mistake_is_told_with_its_key_line_and_column(
         (dated("column: c, type: string, lag: 5h"), "sources.s.cursor.lag", "not_allowed"),
         (dated("column: c, type: integer, lag: 5h"), "sources.s.cursor.lag", "value"),
         (dated("type: date"), "sources.s.cursor", "missing_key"),
+        ("{format: sql, query: q, timezone: Europe/Berlni}", "sources.s.timezone", "value"),
+        ("{format: csv, path: x, timezone: UTC}", "sources.s.timezone", "not_allowed"),
         ("{format: ndjson, path: x}", "nodes[0].from", "not_allowed"),
         ("people.parquet", "sources.s", "type"),
     ],
@@ -374,7 +377,7 @@ def test_no_more_mistakes_are_told_than_anybody_reads() -> None:
         ("{a: " * 3_000, "syntax"),
         ("\x07", "syntax"),
         ("- 1", "type"),
-        ("!!python/object/apply:os.getcwd []", "type"),
+        ("!!python/object/apply:os.getcwd []", "tag"),
         ("a: !!python/name:os.getcwd x", "tag"),
         ("a: !mine x", "tag"),
         ("a: &x {b: 1}\nc: *x", "alias"),

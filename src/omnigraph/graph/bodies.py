@@ -6,15 +6,19 @@ What only an embedded graph can tell stays out of them; fields may be added, nev
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 if TYPE_CHECKING:
-    from omnigraph.graph.history.commit_graph import Commit
-    from omnigraph.graph.history.snapshot import Snapshot, SnapshotTable
+    from collections.abc import Iterable, Sequence
+
+    from omnigraph.graph.history.commit_graph import Commit, CommitPage
+    from omnigraph.graph.history.snapshot_table import SnapshotTable
     from omnigraph.graph.jobs.report import JobReport, TableReport
+    from omnigraph.graph.merge.merge_result import MergeResult
     from omnigraph.graph.query.plan import Plan
     from omnigraph.graph.results.mutation_result import MutationResult
-    from omnigraph.lang.schema_plan import SchemaPlan
+    from omnigraph.graph.schema_apply.applied import SchemaApplied
+    from omnigraph.lang.schema_plan import MigrationStep, SchemaPlan
 
 _COMMIT_FIELDS: Final = (
     "graph_commit_id",
@@ -24,6 +28,7 @@ _COMMIT_FIELDS: Final = (
     "merged_parent_commit_id",
     "actor_id",
     "created_at",
+    "committed_at",
     "kind",
     "operation_id",
 )
@@ -36,10 +41,50 @@ _DATASET_FIELDS: Final = (
 _STEP_FIELDS: Final = {"entity": "type_kind", "property": "property_name"}
 
 
+class SnapshotFacts(Protocol):
+    """What is told of a state without reading a row of it."""
+
+    @property
+    def seq(self) -> int:
+        """Its number on its branch."""
+
+    @property
+    def internal_schema_version(self) -> int:
+        """The version of the storage format."""
+
+    @property
+    def tables(self) -> Sequence[SnapshotTable]:
+        """Its tables, nodes first."""
+
+
 def commit_body(commit: Commit) -> dict[str, object]:
     """A commit; `recovered` is there only when a recovery published it for its writer."""
     body: dict[str, object] = {name: getattr(commit, name) for name in _COMMIT_FIELDS}
     return body | ({"recovered": True} if commit.recovered else {})
+
+
+def shown_commit_body(commit: Commit) -> dict[str, object]:
+    """A commit that is asked for by its id: with what it tells of its changes and its origin."""
+    return commit_body(commit) | {"stats": commit.stats}
+
+
+def commit_page_body(page: CommitPage) -> dict[str, object]:
+    """A page of the history."""
+    body: dict[str, object] = {"commits": [commit_body(commit) for commit in page]}
+    return body | ({} if page.next_cursor is None else {"next_cursor": page.next_cursor})
+
+
+def merge_body(result: MergeResult) -> dict[str, object]:
+    """How a merge ended; `commit` is null when nothing had to be merged."""
+    commit = None if result.commit is None else commit_body(result.commit)
+    return result.to_dict() | {"commit": commit}
+
+
+def revert_body(wanted: str, branch: str, made: Commit | None) -> dict[str, object]:
+    """What was undone, by the id of its commit where that is known, and the commit that did it."""
+    undone = wanted if made is None else made.stats.get("revert", {}).get("commit", wanted)
+    commit = None if made is None else commit_body(made)
+    return {"reverted": undone, "branch": branch, "commit": commit}
 
 
 def mutation_body(result: MutationResult) -> dict[str, object]:
@@ -65,7 +110,7 @@ def load_body(report: JobReport) -> dict[str, object]:
     }
 
 
-def snapshot_body(snapshot: Snapshot, branch: str) -> dict[str, object]:
+def snapshot_body(snapshot: SnapshotFacts, branch: str) -> dict[str, object]:
     """The tables of a branch's head."""
     return {
         "graph_branch": branch,
@@ -87,11 +132,21 @@ def plan_body(plan: Plan) -> dict[str, object]:
 
 def schema_plan_body(plan: SchemaPlan) -> dict[str, object]:
     """The steps of a schema change, and what is refused or risky about them."""
-    steps = [
+    return plan.to_dict() | {"steps": _steps(plan.steps)}
+
+
+def schema_apply_body(applied: SchemaApplied, uri: str, version: int) -> dict[str, object]:
+    """What was done to a schema; `commit` is null when nothing had to be."""
+    body = applied.to_dict() | {"uri": uri, "steps": _steps(applied.steps)}
+    commit = None if applied.commit is None else commit_body(applied.commit)
+    return body | {"commit": commit, "graph_manifest_version": version}
+
+
+def _steps(steps: Iterable[MigrationStep]) -> list[dict[str, object]]:
+    return [
         {_STEP_FIELDS.get(name, name): value for name, value in step.to_dict().items()}
-        for step in plan.steps
+        for step in steps
     ]
-    return plan.to_dict() | {"steps": steps}
 
 
 def show_time(time_us: int) -> str:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     import yaml
 
-    from omnigraph.lang.source import Extent, Source
+    from omnigraph.lang.source import Extent, Source, Span
 
 _TAG_PREFIX: Final = "tag:yaml.org,2002:"
 
@@ -82,13 +82,14 @@ class ProblemsFull(Exception):
 class Problems:
     """What is wrong with one file, each problem once; as many as anybody reads."""
 
-    __slots__ = ("_found", "_is_cut", "_source", "_what")
+    __slots__ = ("_found", "_source", "_what", "is_cut")
 
     def __init__(self, source: Source, what: str) -> None:
         self._source = source
         self._what = what
         self._found: set[Problem] = set()
-        self._is_cut = False
+        self.is_cut = False
+        """There were more than anybody reads."""
 
     def __bool__(self) -> bool:
         return bool(self._found)
@@ -97,7 +98,7 @@ class Problems:
     def _name(self) -> str:
         return self._source.path or "<source>"
 
-    def add(self, extent: Extent, key: str, reason: str, message: str) -> None:
+    def record(self, extent: Extent, key: str, reason: str, message: str) -> None:
         """Record a problem. The message shows no value that may be secret.
 
         Raises:
@@ -105,7 +106,7 @@ class Problems:
         """
         problem = Problem(extent=extent, key=key, reason=reason, message=message)
         if len(self._found) >= MAX_DIAGNOSTICS and problem not in self._found:
-            self._is_cut = True
+            self.is_cut = True
             raise ProblemsFull
         self._found.add(problem)
 
@@ -114,18 +115,22 @@ class Problems:
         span = self._source.span(extent)
         return f"{self._name}:{span.line}:{span.column}"
 
+    def listed(self) -> list[tuple[Problem, Span]]:
+        """Everything that was recorded, in the order of the file, with where it stands."""
+        return [(problem, self._source.span(problem.extent)) for problem in sorted(self._found)]
+
     def throw(self) -> NoReturn:
         """Raise everything that was recorded, in the order of the file.
 
         Raises:
             SettingInvalid: always.
         """
-        shown = [(problem, self._source.span(problem.extent)) for problem in sorted(self._found)]
+        shown = self.listed()
         lines = [
             f"{self.place(problem.extent)}: {problem.key or self._what}: {problem.message}"
             for problem, _ in shown
         ]
-        if self._is_cut:
+        if self.is_cut:
             lines.append(f"more than {MAX_DIAGNOSTICS} errors; the rest is not shown")
         raise SettingInvalid(
             "\n".join(lines),
@@ -143,6 +148,25 @@ class Problems:
         )
 
 
+def shape_of(node: YamlNode) -> str:
+    """What a node is, without its value."""
+    match node:
+        case YamlMap():
+            return "keys and values"
+        case YamlList():
+            return "a list"
+        case YamlScalar(kind=ScalarKind.TEXT):
+            return "a text"
+        case YamlScalar(kind=ScalarKind.FLAG):
+            return "a boolean"
+        case YamlScalar(kind=ScalarKind.NOTHING):
+            return "nothing"
+        case YamlScalar(kind=ScalarKind.DATE):
+            return "a date"
+        case _:
+            return "a number"
+
+
 def parse_yaml(source: Source, problems: Problems) -> YamlNode | None:
     """The tree of a source; None when it is empty or no YAML, which is recorded."""
     import yaml
@@ -152,19 +176,32 @@ def parse_yaml(source: Source, problems: Problems) -> YamlNode | None:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         at = 0 if mark is None else mark.index
-        problems.add((at, at), "", "syntax", f"this is not YAML: {error.problem or error.context}")
+        problems.record(
+            (at, at), "", "syntax", f"this is not YAML: {error.problem or error.context}"
+        )
         return None
     except yaml.YAMLError as error:
         at = getattr(error, "position", 0)
-        problems.add((at, at), "", "syntax", "this is not YAML: a character that YAML forbids")
+        problems.record((at, at), "", "syntax", "this is not YAML: a character that YAML forbids")
         return None
     except RecursionError:
-        problems.add((0, 0), "", "syntax", "the file is nested too deeply")
+        problems.record((0, 0), "", "syntax", "the file is nested too deeply")
         return None
     if root is None:
-        problems.add((0, 0), "", "empty", "the file is empty")
+        problems.record((0, 0), "", "empty", "the file is empty")
         return None
     return _Tree(problems).build(root, "", 0)
+
+
+def _short_tag(node: yaml.Node) -> str:
+    return str(node.tag).removeprefix(_TAG_PREFIX)
+
+
+_USUAL_TAGS: Final[Mapping[str, frozenset[str]]] = {
+    "scalar": frozenset(ScalarKind),
+    "sequence": frozenset({"seq"}),
+    "mapping": frozenset({"map"}),
+}
 
 
 class _Tree:
@@ -179,15 +216,19 @@ class _Tree:
 
         extent = (node.start_mark.index, node.end_mark.index)
         if id(node) in self._seen:
-            self._add(extent, key, "alias", "anchors and aliases are not supported; write it out")
+            self._record(
+                extent, key, "alias", "anchors and aliases are not supported; write it out"
+            )
             return None
         self._seen.add(id(node))
         if depth > MAX_NESTING:
-            self._add(extent, key, "nesting", f"nested deeper than {MAX_NESTING} levels")
+            self._record(extent, key, "nesting", f"nested deeper than {MAX_NESTING} levels")
             return None
         match node:
             case yaml.ScalarNode():
                 return self._scalar(node, key, extent)
+            case _ if not self._has_usual_tag(node, key, extent):
+                return None
             case yaml.SequenceNode():
                 items = [
                     self.build(each, f"{key}[{at}]", depth + 1)
@@ -198,11 +239,16 @@ class _Tree:
                 return self._map(node, key, depth, extent)
 
     def _scalar(self, node: yaml.ScalarNode, key: str, extent: Extent) -> YamlScalar | None:
-        tag = str(node.tag).removeprefix(_TAG_PREFIX)
-        if tag not in set(ScalarKind):
-            self._add(extent, key, "tag", f"the tag {tag!r:.60} is not supported; remove it")
+        if not self._has_usual_tag(node, key, extent):
             return None
-        return YamlScalar(text=node.value, kind=ScalarKind(tag), extent=extent)
+        return YamlScalar(text=node.value, kind=ScalarKind(_short_tag(node)), extent=extent)
+
+    def _has_usual_tag(self, node: yaml.Node, key: str, extent: Extent) -> bool:
+        tag = _short_tag(node)
+        if tag in _USUAL_TAGS[node.id]:
+            return True
+        self._record(extent, key, "tag", f"the tag {tag!r:.60} is not supported; remove it")
+        return False
 
     def _map(self, node: yaml.MappingNode, key: str, depth: int, extent: Extent) -> YamlMap:
         values: dict[str, YamlNode] = {}
@@ -210,7 +256,7 @@ class _Tree:
         for name, extent_of_key, child in self._entries(node, key):
             within = f"{key}.{name}" if key else name
             if name in keys:
-                self._add(extent_of_key, within, "duplicate_key", "the key is there twice")
+                self._record(extent_of_key, within, "duplicate_key", "the key is there twice")
                 continue
             keys[name] = extent_of_key
             value = self.build(child, within, depth + 1)
@@ -227,7 +273,7 @@ class _Tree:
                 # A key is its text: `no` and `on` are names here, whatever YAML takes them for.
                 yield name.value, extent, child
             else:
-                self._add(extent, key, "key", "a key must be a text")
+                self._record(extent, key, "key", "a key must be a text")
 
-    def _add(self, extent: Extent, key: str, reason: str, message: str) -> None:
-        self._problems.add(extent, key, reason, message)
+    def _record(self, extent: Extent, key: str, reason: str, message: str) -> None:
+        self._problems.record(extent, key, reason, message)

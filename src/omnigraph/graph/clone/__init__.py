@@ -1,0 +1,1 @@
+"""A graph of its own, made of the states of another."""

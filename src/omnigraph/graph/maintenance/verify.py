@@ -1,0 +1,259 @@
+"""`verify`: whether a graph is what it says it is; reads, and writes no byte.
+
+The manifest of every branch, the versions that heads show, their row counts, every rule of the
+schema over whole tables, and a sample of what indexes find. A deep look also reads every column of
+every row, opens the versions of older commits, and looks for files that nothing names.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from omnigraph.errors import OmnigraphError, RecoveryBlocked, StorageVersionTooNew
+from omnigraph.graph.jobs.stage_progress import StageProgress
+from omnigraph.graph.maintenance.drift import find_drift
+from omnigraph.graph.maintenance.index_checks import lying_indexes
+from omnigraph.graph.maintenance.manifest_checks import contradictions
+from omnigraph.graph.maintenance.stored_image import StoredImage
+from omnigraph.graph.maintenance.table_work import silent
+from omnigraph.graph.maintenance.verify_report import Problem, VerifyReport
+from omnigraph.graph.manifest.rows import RowKind, decode_pin
+from omnigraph.graph.manifest.table_refs import bare_layout, pin_of, ref_of
+from omnigraph.graph.validation.bare_nodes import (
+    bare_nodes_text,
+    count_bare,
+    required_edges,
+    stored_ids,
+)
+from omnigraph.lang.catalog import EdgeType
+from omnigraph.storage.signals import StorageSignal
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from omnigraph.graph.jobs.stage_progress import Progress
+    from omnigraph.graph.lifecycle.coordinator import GraphCoordinator
+    from omnigraph.graph.manifest.manifest_line import ManifestLine
+    from omnigraph.graph.manifest.rows import PinRow, TableRef
+    from omnigraph.graph.manifest.table_refs import CatalogTables
+    from omnigraph.ids import BranchId
+    from omnigraph.storage.handles import Pin, TableHandle
+
+_FAILURES = (OmnigraphError, StorageSignal)
+
+
+def verify(
+    graph: GraphCoordinator,
+    *,
+    branch: str | None = None,
+    deep: bool = False,
+    progress: Progress | None = None,
+) -> VerifyReport:
+    """Look at one branch, or at all of them.
+
+    Raises:
+        BranchNotFound: there is no such branch.
+    """
+    chosen = graph.lines.live_branch_ids()
+    if branch is not None:
+        wanted = graph.branch_id(branch)
+        chosen = {wanted: chosen[wanted]}
+    work = _Verifying(graph, progress or silent, deep=deep)
+    for branch_id, name in chosen.items():
+        work.look_at(branch_id, name)
+    return VerifyReport(
+        deep=deep,
+        branches=tuple(chosen.values()),
+        tables=len(work.seen),
+        rows=work.rows,
+        problems=tuple(work.problems),
+        notes=tuple(work.notes),
+    )
+
+
+class _Verifying:
+    """One verification: what it has looked at, and found."""
+
+    def __init__(self, graph: GraphCoordinator, progress: Progress, *, deep: bool) -> None:
+        self._graph = graph
+        self._progress = progress
+        self._deep = deep
+        self.seen: set[Pin] = set()
+        self._judged: set[tuple[Pin, ...]] = set()
+        self.rows = 0
+        self.problems: list[Problem] = []
+        self.notes: list[str] = []
+
+    def look_at(self, branch_id: BranchId, name: str) -> None:
+        """One branch."""
+        try:
+            line = self._graph.lines.read(branch_id)
+            self._found(name, None, "manifest", contradictions(self._graph, line))
+            pins = line.pins
+            tables = self._graph.schemas.tables(line.schema.schema_hash)
+        except _FAILURES as error:
+            self._problem(name, None, "manifest", str(error))
+            return
+        self._look_for_drift(line, name)
+        handles = {
+            ref: handle
+            for ref, pin in pins.items()
+            if ref in tables.types and (handle := self._opened(name, pin, tables)) is not None
+        }
+        image = StoredImage(catalog=tables.catalog, store=self._graph.tables, handles=handles)
+        for number, ref in enumerate(sorted(handles)):
+            self._progress(StageProgress(stage="tables", done=number, total=len(handles)))
+            self._look_at_table(name, image, tables, ref)
+        self._look_for_bare_nodes(name, image)
+        if self._deep:
+            self._look_at_history(line, name)
+
+    def _look_for_bare_nodes(self, name: str, image: StoredImage) -> None:
+        """Tell of nodes that wait for an edge which they need: no write is to blame for them."""
+        store = self._graph.tables
+        for item in required_edges(image.catalog):
+            edges = image.handles.get(ref_of(item))
+            nodes = image.handles.get(ref_of(image.catalog.node_types[item.from_type]))
+            if edges is None or nodes is None:
+                continue  # What cannot be opened was told.
+            try:
+                count = count_bare(store, edges, stored_ids(store, nodes))
+            except _FAILURES as error:
+                self._problem(name, edges.layout.table_key, "files", str(error))
+                continue
+            if count:
+                self.notes.append(f"{name}: {bare_nodes_text(item, count)}")
+
+    def _look_for_drift(self, line: ManifestLine, name: str) -> None:
+        armed: set[TableRef] = set()
+        for path in self._graph.sidecars.of(line.branch_id):
+            self.notes.append(
+                f"{name}: the interrupted write {path.operation_id} is settled by the next write"
+            )
+            try:
+                sidecar = self._graph.sidecars.read(path, line.branch_id)
+            except (RecoveryBlocked, StorageVersionTooNew) as error:
+                self._problem(name, None, "drift", error.message)
+                continue
+            if sidecar is None:
+                continue
+            blocked = self._graph.recovery.why_blocked(sidecar)
+            if blocked is not None:
+                self._problem(name, blocked.details.get("table"), "drift", blocked.message)
+            armed |= {table.ref for table in sidecar.tables}
+        for drift in find_drift(self._graph, line, armed):
+            self._problem(
+                name,
+                drift.pinned.table_key,
+                "drift",
+                f"version {drift.pinned.version} is pinned and {drift.head} is the newest"
+                f" ({drift.drift_class}): run `omnigraph repair`",
+            )
+
+    def _opened(self, name: str, pin: PinRow, tables: CatalogTables) -> TableHandle | None:
+        """The table at its pin, if it can be opened and has the rows that the pin tells."""
+        try:
+            handle = self._graph.tables.open(tables.layouts[pin.ref], pin_of(pin))
+            count = self._graph.tables.count(handle)
+        except _FAILURES as error:
+            self._problem(name, pin.table_key, "version", f"version {pin.version}: {error}")
+            return None
+        if count != pin.row_count:
+            self._problem(
+                name,
+                pin.table_key,
+                "row_count",
+                f"version {pin.version} has {count:,} rows, and its commit tells {pin.row_count:,}",
+            )
+        return handle
+
+    def _look_at_table(
+        self, name: str, image: StoredImage, tables: CatalogTables, ref: TableRef
+    ) -> None:
+        handle, item = image.handles[ref], tables.types[ref]
+        ends = [item.from_type, item.to_type] if isinstance(item, EdgeType) else []
+        nodes = {node.name: each for each, node in tables.types.items() if not _is_edge(node)}
+        if any(nodes[end] not in image.handles for end in ends):
+            return  # What cannot be opened was told.
+        judged = (handle.pin, *(image.handles[nodes[end]].pin for end in ends))
+        is_new = handle.pin not in self.seen
+        self.seen.add(handle.pin)
+        key = str(handle.layout.table_key)
+        try:
+            if judged not in self._judged:
+                self._judged.add(judged)
+                for broken in image.broken_rules(item):
+                    self._problem(name, key, broken.rule, broken.message, broken.count)
+            if is_new:
+                self._look_at_rows(name, handle, key)
+        except _FAILURES as error:
+            self._problem(name, key, "files", str(error))
+
+    def _look_at_rows(self, name: str, handle: TableHandle, key: str) -> None:
+        self.rows += self._graph.tables.count(handle)
+        for index, missed in lying_indexes(self._graph.tables, handle, deep=self._deep):
+            message = f"the index {index} does not find rows that it covers; build it anew"
+            self._problem(name, key, "index", message, missed)
+        if self._deep:
+            read = sum(batch.num_rows for batch in self._graph.tables.scan(handle))
+            if read != self._graph.tables.count(handle):
+                self._problem(name, key, "files", f"{read:,} rows can be read")
+
+    def _look_at_history(self, line: ManifestLine, name: str) -> None:
+        """The versions of older commits that are still there, and files that none of them names."""
+        reclaimed = 0
+        for pin in _pins_of(line):
+            if pin_of(pin) in self.seen:
+                continue
+            self.seen.add(pin_of(pin))
+            if not self._graph.storage.has_version(pin_of(pin)):
+                reclaimed += 1
+                continue
+            self._look_at_older(name, pin)
+        if reclaimed:
+            self.notes.append(f"{name}: {reclaimed} versions of older commits were cleaned up")
+        for location, branch in {(pin.location, pin.branch) for pin in line.pins.values()}:
+            try:
+                count, size = self._graph.storage.old_versions.orphans(location, branch)
+            except _FAILURES as error:
+                self.notes.append(f"{name}: files of {location} cannot be compared ({error})")
+                continue
+            if count:
+                self.notes.append(
+                    f"{name}: {count} files of {location} belong to no version ({size:,} bytes)"
+                )
+
+    def _look_at_older(self, name: str, pin: PinRow) -> None:
+        layout = bare_layout(pin.ref, pin.table_key, pin.location)
+        try:
+            count = self._graph.tables.count(self._graph.tables.open(layout, pin_of(pin)))
+        except _FAILURES as error:
+            self._problem(name, pin.table_key, "version", f"version {pin.version}: {error}")
+            return
+        if count != pin.row_count:
+            message = f"version {pin.version} has {count:,} rows, not {pin.row_count:,}"
+            self._problem(name, pin.table_key, "row_count", message)
+
+    def _found(self, name: str, key: str | None, check: str, messages: Iterator[str]) -> None:
+        for message in messages:
+            self._problem(name, key, check, message)
+
+    def _problem(self, name: str, key: object, check: str, message: str, count: int = 1) -> None:
+        self.problems.append(
+            Problem(
+                branch=name,
+                table_key=None if key is None else str(key),
+                check=check,
+                message=message,
+                count=count,
+            )
+        )
+
+
+def _is_edge(item: object) -> bool:
+    return isinstance(item, EdgeType)
+
+
+def _pins_of(line: ManifestLine) -> list[PinRow]:
+    rows = line.rows.to_pylist()
+    return [decode_pin(row) for row in rows if row["object_type"] == RowKind.TABLE_VERSION]

@@ -1,0 +1,1 @@
+"""Schema evolution: a plan against a graph, and applying it as one commit."""

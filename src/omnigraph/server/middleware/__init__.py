@@ -1,0 +1,1 @@
+"""Plain ASGI middleware: nothing here buffers a response or hides a disconnect."""

@@ -1,0 +1,62 @@
+"""A writer that is cut off at a point: one way to arrange it, whatever it writes.
+
+A child may lose its short lease on a busy machine before it comes to its trap. That says nothing of
+the writer, so whoever uses these runs its case by `run_unstarved`.
+"""
+
+from __future__ import annotations
+
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING
+
+from tests.crash.checks import open_graph
+from tests.crash.places import leave_stale_fork
+from tests.crash.points import seed
+from tests.crash.processes import child
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+    from pathlib import Path
+
+    from tests.crash.places import Arranged
+    from tests.crash.points import Cell
+    from tests.crash.processes import Child, Trap
+
+    from omnigraph import Graph
+
+    Proof = Callable[[Cell, Arranged, Graph | None], None]
+
+
+@contextmanager
+def cut_off(
+    root: Path,
+    branch: str,
+    script: str,
+    trap: Trap,
+    variables: Mapping[str, str] | None = None,
+) -> Iterator[Child]:
+    """A child that died at its trap, or stands still there.
+
+    Raises:
+        Starved: it did not come to its trap.
+    """
+    with child(root, branch, script, trap, variables=variables) as running:
+        if trap.action == "kill":
+            running.end().require_killed(trap)
+        else:
+            running.wait_at_trap()
+        yield running
+
+
+def crash_cell(cell: Cell, arranged: Arranged, *, killed: Proof, stopped: Proof) -> None:
+    """The crash of a cell in a graph, and what must hold afterwards.
+
+    Half of the runs recover at the write of a handle that was open before, which is given to the
+    proof, and half at an open.
+    """
+    if cell.trap.point == "fork.pre_reclaim":
+        leave_stale_fork(arranged)
+    with ExitStack() as stack:
+        has_bystander = (seed() + len(str(cell))) % 2
+        bystander = stack.enter_context(open_graph(arranged.root)) if has_bystander else None
+        (killed if cell.trap.action == "kill" else stopped)(cell, arranged, bystander)

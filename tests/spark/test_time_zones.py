@@ -1,0 +1,106 @@
+"""Timestamps of a database are the same instants wherever, and in whatever zone, they are read."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from tests.spark.derby_tables import DRIVER, TABLE, address, execute, rows_of
+
+from omnigraph import Graph
+from omnigraph.errors import SourceError
+from omnigraph.pipeline.spark.session import PipelineSession
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+FEED = """
+version: 1
+name: feed
+mode: append
+sources:
+  events:
+    format: jdbc
+    options: {{url: "{url}", dbtable: events, driver: {driver}}}
+    cursor: {{column: SEEN, type: timestamp}}{more}
+nodes:
+  - {{type: Event, from: events, columns: {{name: NAME, at: SEEN}}}}
+"""
+# Clocks of New York skip 02:30 on March 10 and show 01:30 twice on November 3; those of Lord Howe
+# Island skip 02:15 on October 6.
+BY_ZONE = {
+    "America/New_York": [("a", "2024-03-10 02:30:00"), ("b", "2024-03-10 12:45:00")],
+    "UTC": [("c", "2024-03-10 12:46:00"), ("d", "2024-10-06 02:15:00")],
+    "Australia/Lord_Howe": [("e", "2024-10-06 02:16:00"), ("f", "2024-11-03 01:30:00")],
+}
+
+
+@pytest.fixture
+def graph(tmp_path: Path) -> Iterator[Graph]:
+    schema = "node Event { name: String @key  at: DateTime? }"
+    with Graph.init(tmp_path / "graph", schema=schema) as opened:
+        yield opened
+
+
+def declare(folder: Path, more: str = "") -> Path:
+    path = folder / "feed.yaml"
+    path.write_text(FEED.format(url=address(folder), driver=DRIVER, more=more))
+    return path
+
+
+def stored(graph: Graph) -> dict[str, str]:
+    lines = b"".join(graph.export(types=["Event"])).splitlines()
+    found = [json.loads(line)["data"] for line in lines]
+    return {each["name"]: each["at"] for each in found}
+
+
+@pytest.mark.extended
+def test_runs_in_three_zones_load_every_row_once_at_the_same_instant(
+    tmp_path: Path, graph: Graph
+) -> None:
+    declare(tmp_path)
+    for zone, moments in BY_ZONE.items():
+        ended = subprocess.run(
+            [sys.executable, "-m", "tests.spark.zoned_driver", str(tmp_path)]
+            + [text for moment in moments for text in moment],
+            env={**os.environ, "TZ": zone},
+            cwd=Path(__file__).parents[2],
+            capture_output=True,
+            check=True,
+            text=True,
+        )
+        assert ended.stdout.split() == ["2"]
+    rows = [row for moments in BY_ZONE.values() for row in moments]
+    assert stored(graph) == {name: f"{at.replace(' ', 'T')}.000Z" for name, at in rows}
+
+
+def test_a_source_declares_the_zone_of_its_clocks(
+    tmp_path: Path, graph: Graph, session: PipelineSession
+) -> None:
+    path = declare(tmp_path, "\n    timezone: America/New_York")
+    pipeline = graph.pipeline(session.spark)
+    first = [("winter", "2024-03-10 01:59:00"), ("summer", "2024-03-10 03:00:00")]
+    execute(session.spark, tmp_path, [TABLE, *rows_of("events", first)])
+    assert pipeline.run(path).cursors == {"events": "2024-03-10T07:00:00.000000Z"}
+    execute(session.spark, tmp_path, rows_of("events", [("later", "2024-03-10 03:01:00")]))
+    assert pipeline.run(path).tables[0].added == 1
+    assert stored(graph) == {
+        "later": "2024-03-10T07:01:00.000Z",
+        "summer": "2024-03-10T07:00:00.000Z",
+        "winter": "2024-03-10T06:59:00.000Z",
+    }
+
+
+def test_a_java_of_another_zone_is_refused_with_the_option_that_it_needs(
+    tmp_path: Path, graph: Graph, session: PipelineSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert session.time_zone() == "UTC"
+    execute(session.spark, tmp_path, [TABLE])
+    monkeypatch.setattr(PipelineSession, "time_zone", lambda _: "Asia/Tokyo")
+    with pytest.raises(SourceError, match=r"Asia/Tokyo.*-Duser\.timezone=UTC"):
+        graph.pipeline(session.spark).run(declare(tmp_path))

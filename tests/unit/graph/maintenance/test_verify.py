@@ -1,0 +1,215 @@
+"""`verify`: a whole graph is sound, and every kind of damage is named."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import lance
+import pyarrow as pa
+import pytest
+from tests.unit.graph.graphs import (
+    Killed,
+    Opened,
+    committed,
+    killed_at,
+    listing,
+    rows,
+    upsert,
+)
+from tests.unit.graph.maintenance.test_repair import outside
+
+from omnigraph import Graph
+from omnigraph.errors import BranchNotFound
+
+SCHEMA = """
+node Person { name: String @key  age: I32?  email: String? @unique
+              level: enum(low, high)?  bio: String? @index  vec: Vector(2)? @index
+              @range(age, 0..150) }
+edge Knows: Person -> Person @card(0..2) { since: I32? }
+"""
+
+
+def filled(graphs: Opened) -> Graph:
+    graph = graphs.init(SCHEMA, AUTO_MAINTENANCE="0")
+    for number in range(2):
+        with graph.write() as writer:
+            person = {"age": number, "email": f"e{number}", "level": "low"}
+            writer.append(
+                "Person",
+                rows(
+                    {
+                        "name": f"p{number}",
+                        "bio": f"grey wolf {number}",
+                        "vec": [1.0, number],
+                        **person,
+                    },
+                    {"name": f"q{number}", "bio": None, "vec": None} | dict.fromkeys(person),
+                ),
+            )
+            committed(writer.commit())
+    with graph.write() as writer:
+        writer.append("Knows", rows({"src": "p0", "dst": "p1"}, {"src": "p0", "dst": "q1"}))
+        committed(writer.commit())
+    return graph
+
+
+def shown(graph: Graph, act: Callable[[lance.LanceDataset], object], name: str = "Person") -> None:
+    """Damage a table, and let the manifest name the result as if a commit had made it."""
+    snapshot = graph.snapshot()
+    pin = snapshot.pin(snapshot.type(name))
+    act(outside(graph, name))
+    newest = outside(graph, name)
+    manifest = lance.dataset(str(root_of(graph) / "__manifest"))
+    changes = {"table_version": str(newest.version), "row_count": str(newest.count_rows())}
+    manifest.update(changes, where=f"object_id = 'version:{pin.ref}:{pin.seq}'")
+
+
+def root_of(graph: Graph) -> Path:
+    return Path(str(graph._graph.storage.location))
+
+
+def checks(graphs: Opened, *, deep: bool = False) -> set[tuple[str | None, str]]:
+    """What a fresh reader finds."""
+    report = graphs.read_only().maintenance.verify(deep=deep)
+    assert report.is_sound == (not report.problems)
+    return {(each.table_key, each.check) for each in report.problems}
+
+
+def append(dataset: lance.LanceDataset, row: dict[str, object]) -> None:
+    table = pa.Table.from_pylist([row], schema=dataset.schema)
+    lance.write_dataset(table, dataset.uri, mode="append")
+
+
+def wrong_index(dataset: lance.LanceDataset) -> None:
+    """An index that claims a fragment which it was not built over."""
+    first, second = (each.fragment_id for each in dataset.get_fragments())
+    segment = dataset.create_index_uncommitted(
+        "name", "BTREE", name="ix_1_btree", replace=True, fragment_ids=[first]
+    )
+    segment = replace(segment, fragment_ids={first, second})  # type: ignore[arg-type]
+    operation = lance.LanceOperation.CreateIndex([segment], [])
+    lance.LanceDataset.commit(dataset, operation, read_version=dataset.version)
+
+
+ROWS: dict[str, Callable[[lance.LanceDataset], object]] = {
+    "unique": lambda table: append(table, {"id": "p0", "name": "p0"}),
+    "values": lambda table: table.update({"age": "200"}, where="name = 'p0'"),
+    "endpoints": lambda table: table.delete("name = 'q1'"),
+    "index": wrong_index,
+}
+
+
+def test_a_whole_graph_is_sound_and_nothing_is_written(graphs: Opened) -> None:
+    graph = filled(graphs)
+    graph.branches.create("rev")
+    upsert(graph, "own", branch="rev")
+    graph.maintenance.optimize()
+    graph.tags.create("here")
+    before = listing(graphs.root)
+    reader = graphs.read_only()
+    report = reader.maintenance.verify(deep=True)
+    assert (report.problems, report.branches) == ((), ("main", "rev"))
+    assert (report.rows, report.is_sound) == (4 + 2 + 5, True)
+    assert not [note for note in report.notes if "belong to no version" not in note]
+    assert reader.maintenance.verify(branch="rev").branches == ("rev",)
+    assert listing(graphs.root) == before
+    with pytest.raises(BranchNotFound):
+        reader.maintenance.verify(branch="nope")
+
+
+@pytest.mark.parametrize("damage", ROWS)
+def test_rows_that_break_a_rule_and_indexes_that_lie_are_named(graphs: Opened, damage: str) -> None:
+    graph = filled(graphs)
+    shown(graph, ROWS[damage])
+    table = "edge:Knows" if damage == "endpoints" else "node:Person"
+    assert (table, damage) in checks(graphs)
+
+
+def test_too_many_edges_and_lost_ends_are_named(graphs: Opened) -> None:
+    graph = filled(graphs)
+
+    def more(table: lance.LanceDataset) -> None:
+        append(table, {"id": "x", "src": "p0", "dst": "p0"})
+        append(outside(graph, "Knows"), {"id": "y", "src": "zed", "dst": "p0"})
+
+    shown(graph, more, "Knows")
+    assert checks(graphs) == {("edge:Knows", "cardinality"), ("edge:Knows", "endpoints")}
+
+
+def test_a_lost_version_and_a_lost_file_are_named(graphs: Opened) -> None:
+    graph = filled(graphs)
+    snapshot = graph.snapshot()
+    pin = snapshot.pin(snapshot.type("Person"))
+    data = next((graphs.root / pin.location / "data").glob("*.lance"))
+    data.rename(graphs.root / "aside")
+    assert checks(graphs) == {("node:Person", "files"), ("edge:Knows", "files")}
+    (graphs.root / "aside").rename(data)
+    assert checks(graphs) == set()
+    version = f"{2**64 - 1 - pin.version:020d}.manifest"
+    (graphs.root / pin.location / "_versions" / version).unlink()
+    assert ("node:Person", "version") in checks(graphs)
+
+
+def test_a_wrong_count_is_named(graphs: Opened) -> None:
+    graph = filled(graphs)
+    manifest = lance.dataset(str(graphs.root / "__manifest"))
+    manifest.update({"row_count": "7"}, where="object_type = 'table_version' and seq = 3")
+    assert checks(graphs) == {("edge:Knows", "row_count")}
+    del graph
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "object_type = 'graph_commit' and seq = 1",
+        "object_type = 'table' and table_key = 'node:Person'",
+    ],
+    ids=["gap", "unregistered"],
+)
+def test_a_manifest_that_contradicts_itself_is_named(graphs: Opened, damage: str) -> None:
+    filled(graphs)
+    lance.dataset(str(graphs.root / "__manifest")).delete(damage)
+    assert (None, "manifest") in checks(graphs)
+
+
+def test_two_live_tables_of_one_name_are_named(graphs: Opened) -> None:
+    filled(graphs)
+    manifest = lance.dataset(str(graphs.root / "__manifest"))
+    manifest.update({"table_key": "'node:Person'"}, where="table_key = 'edge:Knows'")
+    assert (None, "manifest") in checks(graphs)
+
+
+def test_what_something_outside_wrote_is_named(graphs: Opened) -> None:
+    graph = filled(graphs)
+    outside(graph).delete("name = 'p0'")
+    assert checks(graphs) == {("node:Person", "drift")}
+    graph.maintenance.repair(confirm=True, force="discard")
+    assert checks(graphs) == set()
+
+
+def test_an_interrupted_write_is_told_and_is_no_fault(graphs: Opened) -> None:
+    graph = filled(graphs)
+    with killed_at("mutation.post_phase_a"), pytest.raises(Killed):
+        upsert(graph, "cut off")
+    report = graphs.read_only().maintenance.verify()
+    assert report.is_sound
+    assert "is settled by the next write" in report.notes[0]
+
+
+def test_a_deep_look_tells_what_was_cleaned_up_and_what_nothing_names(graphs: Opened) -> None:
+    graph = filled(graphs)
+    snapshot = graph.snapshot()
+    pin = snapshot.pin(snapshot.type("Person"))
+    folder = graphs.root / pin.location
+    (folder / "data" / "stray.lance").write_bytes(b"stray")
+    assert checks(graphs, deep=True) == set()
+    (note,) = graphs.read_only().maintenance.verify(deep=True).notes
+    assert "1 files" in note
+    oldest = 2  # the first with rows; version 1 is the creation
+    version = folder / "_versions" / f"{2**64 - 1 - oldest:020d}.manifest"
+    version.write_bytes(b"not a version")
+    assert checks(graphs) == set()
+    assert checks(graphs, deep=True) == {("node:Person", "version")}
+    version.unlink()
+    notes = graphs.read_only().maintenance.verify(deep=True).notes
+    assert [note for note in notes if "cleaned up" in note]

@@ -1,0 +1,202 @@
+"""How a server starts, what it says, what it refuses to start with, and how it ends."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+from pathlib import Path
+
+import httpx
+import pytest
+from tests.serving import server_process
+
+from omnigraph.errors import InvalidArgument, OmnigraphError, SettingInvalid
+from omnigraph.server.boot import GraphSource, parse_assignments, parse_graph_options
+from omnigraph.server.listeners import address_of, hold_port, listen, share_port
+from omnigraph.server.metrics import Metrics, merged
+from omnigraph.server.plan import ServeRequest, plan_server
+from omnigraph.server.runtime_state import RuntimeState, classify
+from omnigraph.settings import Secret, ServerSettings, Settings
+
+CANARY = "canary-4b1f-not-to-be-seen"
+PEOPLE = "query people() { match { $p: Person } return { $p.name } }"
+
+
+def test_a_server_says_what_it_serves_and_never_a_token(graph_path: Path) -> None:
+    tokens = json.dumps({"alice": CANARY})
+    with server_process(
+        graph_path,
+        "--no-maintenance",
+        OMNIGRAPH_SERVER_BEARER_TOKENS_JSON=tokens,
+        OMNIGRAPH_LOG="debug",
+        OMNIGRAPH_LOG_FORMAT="json",
+    ) as server:
+        with httpx.Client(base_url=server.url, headers={"Authorization": f"Bearer {CANARY}"}) as me:
+            answers = [
+                me.post("/graphs/default/query", json={"query": PEOPLE}),
+                me.post("/graphs/default/mutate", json={"query": "query q() { delete Person }"}),
+                me.get("/metrics"),
+                me.get("/graphs/default/schema", headers={"Authorization": f"Bearer x{CANARY}"}),
+            ]
+        assert [answer.status_code for answer in answers] == [200, 403, 403, 401]
+        processes = subprocess.run(
+            ["ps", "-ewwo", "args"], capture_output=True, text=True, check=True
+        )
+        code, output, log = server.end()
+    assert (code, output) == (0, "")
+    shown = [log, processes.stdout, *(answer.text + str(answer.headers) for answer in answers)]
+    assert not [text for text in shown if CANARY in text]
+    events = [json.loads(line) for line in log.splitlines()]
+    serving = next(event for event in events if event["event"] == "serving")
+    assert serving["graphs"] == f"default ({graph_path})"
+    assert serving["state"] == "default_deny (no policy: every write will be refused)"
+    assert serving["tokens"] == "OMNIGRAPH_SERVER_BEARER_TOKENS_JSON (1 actors)"
+    requests = [event for event in events if event["event"] == "request"]
+    assert requests[0]["route"] == "/graphs/{graph_id}/query"
+    assert requests[0]["actor"] == "alice"
+    assert requests[0]["request_id"] == answers[0].headers["X-Request-Id"]
+
+
+@pytest.mark.extended
+def test_workers_share_a_port_and_one_that_dies_is_started_again(graph_path: Path) -> None:
+    with server_process(
+        graph_path, "--workers", "2", "--unauthenticated", "--metrics-bind", "127.0.0.1:0"
+    ) as server:
+        first = _workers_of(server.process.pid)
+        assert len(first) == 2
+        os.kill(first[0], signal.SIGKILL)
+        statuses = {_status(f"{server.url}/readyz") for _ in range(50)}
+        assert statuses <= {200, None}
+        while len(again := _workers_of(server.process.pid)) < 2 or first[0] in again:
+            pass
+        assert _status(f"{server.url}/readyz") == 200
+        code, output, log = server.end()
+    assert (code, output) == (0, "")
+    assert "worker died" in log
+    assert "Traceback" not in log
+
+
+def _workers_of(pid: int) -> list[int]:
+    """The processes that a server started, without the one that looks after what they share."""
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    commands = {int(child): Path(f"/proc/{child}/cmdline") for child in children}
+    return [child for child, path in commands.items() if b"spawn_main" in path.read_bytes()]
+
+
+def _status(url: str) -> int | None:
+    """None: the connection was to the worker that is gone."""
+    try:
+        return httpx.get(url, timeout=60).status_code
+    except httpx.TransportError:
+        return None
+
+
+@pytest.mark.parametrize(
+    ("has_tokens", "has_policy", "is_open", "state"),
+    [
+        (False, False, True, RuntimeState.OPEN),
+        (True, False, False, RuntimeState.DEFAULT_DENY),
+        (True, False, True, RuntimeState.DEFAULT_DENY),
+        (True, True, False, RuntimeState.POLICY_ENABLED),
+        (True, True, True, RuntimeState.POLICY_ENABLED),
+        (False, False, False, None),
+        (False, True, False, None),
+        (False, True, True, None),
+    ],
+)
+def test_the_three_states_and_what_is_refused(
+    *, has_tokens: bool, has_policy: bool, is_open: bool, state: RuntimeState | None
+) -> None:
+    def found() -> RuntimeState:
+        return classify(has_tokens=has_tokens, has_policy=has_policy, allow_unauthenticated=is_open)
+
+    if state is not None:
+        assert found() is state
+    else:
+        with pytest.raises(SettingInvalid, match="OMNIGRAPH_SERVER_BEARER_TOKEN"):
+            found()
+
+
+def test_a_plan_holds_no_token_and_pages_of_any_origin_need_an_open_server() -> None:
+    def plan(origins: tuple[str, ...], token: str | None) -> object:
+        server = ServerSettings(
+            cors_origins=origins,
+            bearer_token=None if token is None else Secret(token),
+            unauthenticated=token is None,
+        )
+        return plan_server(
+            ServeRequest(source=GraphSource(uris={"a": "b"}), settings=Settings(server=server))
+        )
+
+    assert CANARY not in repr(plan(("https://a.example",), CANARY))
+    assert plan(("*",), None)
+    for origins in (("*",), ("a.example",), ("https://a.example/path",)):
+        with pytest.raises(SettingInvalid, match="OMNIGRAPH_CORS_ORIGINS"):
+            plan(origins, CANARY)
+
+
+def test_graphs_are_given_once_with_ids_that_are_some() -> None:
+    assert parse_graph_options("p.omni", None, []) == {"default": "p.omni"}
+    assert parse_graph_options("p.omni", "people", []) == {"people": "p.omni"}
+    assert parse_graph_options(None, None, ["a=x", "b=s3://y/z=1"]) == {"a": "x", "b": "s3://y/z=1"}
+    for uri, graph_id, named in (
+        (None, None, []),
+        ("x", None, ["a=x"]),
+        (None, "a", ["a=x"]),
+        (None, None, ["a=x", "a=y"]),
+        (None, None, ["metrics=x"]),
+        (None, None, ["a_b=x"]),
+        (None, None, ["a"]),
+    ):
+        with pytest.raises(InvalidArgument):
+            parse_graph_options(uri, graph_id, named)
+    assert parse_assignments(["all", "a=one"], ["a", "b"]) == {"a": ["all", "one"], "b": ["all"]}
+
+
+def test_a_port_that_is_taken_is_refused_also_for_workers() -> None:
+    with listen("127.0.0.1:0") as taken:
+        for take in (listen, hold_port):
+            with pytest.raises(SettingInvalid, match="cannot listen"):
+                take(address_of(taken))
+    with hold_port("127.0.0.1:0") as held, share_port(held) as one, share_port(held) as other:
+        assert address_of(held) == address_of(one) == address_of(other)
+        one.listen()
+        with pytest.raises(SettingInvalid):
+            hold_port(address_of(held))
+
+
+def test_answers_do_not_wait_to_fill_a_packet() -> None:
+    """The event loop asks for that by the protocol of the socket, which a plain one lacks."""
+    with listen("127.0.0.1:0") as listener, socket.create_connection(listener.getsockname()):
+        accepted, _ = listener.accept()
+        with accepted:
+            assert accepted.proto == socket.IPPROTO_TCP
+
+
+def test_a_file_that_is_wrong_ends_the_start_before_anything_listens(graph_path: Path) -> None:
+    source = GraphSource(uris={"default": str(graph_path)}, policy_files={"default": "missing"})
+    server = ServerSettings(bearer_token=Secret(CANARY))
+    plan = plan_server(ServeRequest(source=source, settings=Settings(server=server)))
+    with pytest.raises(OmnigraphError) as refusal:
+        plan.open()
+    assert refusal.value.code == "policy_invalid"
+
+
+def test_metrics_of_workers_are_those_of_one_server() -> None:
+    texts = []
+    for count in (1, 2):
+        metrics = Metrics()
+        metrics.requests.add("/graphs", "GET", "200", amount=count)
+        metrics.seconds.observe("/graphs", 0.5 * count)
+        metrics.graphs.set("served", value=3)
+        texts.append(metrics.render())
+    text = merged(texts)
+    assert 'omnigraph_http_requests_total{route="/graphs",method="GET",status="200"} 3\n' in text
+    assert 'omnigraph_http_request_seconds_sum{route="/graphs"} 1.5\n' in text
+    assert 'omnigraph_http_request_seconds_bucket{route="/graphs",le="+Inf"} 2\n' in text
+    assert 'omnigraph_graphs{state="served"} 3\n' in text
+    assert text.count("# TYPE omnigraph_http_requests_total counter") == 1
+    assert merged([text]) == text
