@@ -91,7 +91,10 @@ class _Joined:
     replaced: frozenset[str] = frozenset()
     """The names of the indexes that are built."""
     unwanted: frozenset[str] = frozenset()
-    """The names of indexes that nobody declares any more; they go where they are in the way."""
+    """The names of indexes that go where they are in the way, and no others come for them.
+
+    Nobody declares them any more, or there is nothing to build them from: no vector is left.
+    """
 
 
 def is_due(fragments: Sequence[sizes.FragmentInfo], rows_per_fragment: int) -> bool:
@@ -233,15 +236,15 @@ def _indexed(
         if name not in kept or (spec.is_trained and not kept[name])
     ]
     view = _view(writing, bare, _rewrite(joined, handle), views)
-    works = [
-        work for work in plan_whole(writing, view, unfit) if work.action is not IndexAction.PENDING
-    ]
+    planned = plan_whole(writing, view, unfit)
+    works = [work for work in planned if work.action is not IndexAction.PENDING]
+    pending = {indexes.index_name(layout, work.spec) for work in planned if work not in works}
     built = build(writing, view, works)
     return replace(
         joined,
         built=tuple(built),
         replaced=frozenset(index.name for index in built),
-        unwanted=found_names - named.keys(),
+        unwanted=(found_names - named.keys()) | pending,
     )
 
 

@@ -4,6 +4,7 @@ import subprocess
 import sys
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from tests.unit.graph.graphs import (
     Opened,
@@ -75,6 +76,28 @@ def test_small_fragments_become_one_and_every_index_covers_it(graphs: Opened) ->
     assert is_covered(graph, "Person")
     assert state(graph.snapshot()) == before
     require_settled(graph)
+
+
+def test_an_index_goes_when_its_fragments_are_joined_and_no_vector_is_left(
+    graphs: Opened,
+) -> None:
+    graph = graphs.init("node V { slug: String @key  vec: Vector(2)? @index }")
+    schema = graph.snapshot().type("V").arrow_schema
+    fields = pa.schema([schema.field("slug"), schema.field("vec")])
+    with graph.write() as writer:
+        vectors = [{"slug": f"v{at}", "vec": [1.0, at]} for at in range(4)]
+        writer.append("V", pa.Table.from_pylist([*vectors, {"slug": "none"}], fields))
+        committed(writer.commit())
+    graph.maintenance.ensure_indices()
+    with graph.write() as writer:
+        writer.delete("V", [f"v{at}" for at in range(4)])
+        writer.append("V", pa.Table.from_pylist([{"slug": "last"}], fields))
+        committed(writer.commit())
+    report = run(graph)
+    assert fragments(graph, "V") == [2]
+    assert [each.reason for each in report.pending_indexes] == ["no_vectors"]
+    assert graph.snapshot().scan("V", columns=["slug"]).read_all().num_rows == 2
+    assert run(graph).commit is None
 
 
 def test_the_steady_state_makes_no_commit_and_no_file(graphs: Opened) -> None:
