@@ -31,6 +31,7 @@ from benchmarks.commits import Counting
 from omnigraph import Graph
 from omnigraph.clock import SystemClock
 from omnigraph.graph.lifecycle.coordinator import GraphCoordinator
+from omnigraph.graph.merge.merge_result import MergeResult
 from omnigraph.ids import UlidSource
 from omnigraph.settings import load_settings
 from omnigraph.storage.graph_storage import open_storage
@@ -121,9 +122,10 @@ def prepared(graph: Graph, number: int) -> dict[str, Callable[[], object]]:
     change(graph, f"b{number}", 500, number + 1)
     change(graph, "long", 1_000, number + 1)
     change(graph, "main", 1_500, number + 1)
+    made: list[MergeResult] = []
     return {
-        "merge": partial(graph.branches.merge, f"b{number}"),
-        "diff": partial(told, graph),
+        "merge": lambda: made.append(graph.branches.merge(f"b{number}")),
+        "diff": lambda: told(graph, made[0]),
         "merge there": partial(graph.branches.merge, "long"),
         "merge back": partial(graph.branches.merge, "main", into="long"),
     }
@@ -138,15 +140,11 @@ def summed(costs: list[tuple[int, float, float]]) -> Cost:
     )
 
 
-def told(graph: Graph) -> int:
-    """How many entities the newest commit changed."""
-    return len(list(graph.diff(*last_two(graph))))
-
-
-def last_two(graph: Graph) -> tuple[str, str]:
-    """The newest commit and its first parent."""
-    newest = graph.commits.list(limit=1).commits[0]
-    return str(newest.parent_commit_id), newest.graph_commit_id
+def told(graph: Graph, made: MergeResult) -> int:
+    """How many entities the commit of a merge changed."""
+    if made.commit is None:
+        raise SystemExit("the merge had nothing to do")
+    return len(list(graph.diff(str(made.commit.parent_commit_id), made.commit.graph_commit_id)))
 
 
 def one_cost(call: Callable[[], object], counting: Counting) -> tuple[int, float, float]:

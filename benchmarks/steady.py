@@ -26,6 +26,7 @@ import pyarrow as pa
 from omnigraph import Graph
 from omnigraph.clock import SystemClock
 from omnigraph.graph.lifecycle.coordinator import GraphCoordinator
+from omnigraph.graph.maintenance.kept_versions import WORK_DAYS
 from omnigraph.graph.maintenance.reconciler import run_due
 from omnigraph.graph.manifest.table_refs import pin_of
 from omnigraph.ids import MAIN_BRANCH_ID, UlidSource
@@ -215,7 +216,7 @@ def reconcile(where: Path) -> None:
     storage = open_storage(parse_location(str(where), settings), settings, ids)
     graph = GraphCoordinator(storage, settings, clock, ids)
     try:
-        run_due(graph)
+        run_due(graph, work_days=WORK_DAYS)
     finally:
         graph.close()
 

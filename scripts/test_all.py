@@ -98,6 +98,7 @@ PARTS = {
             "tests/crash/test_recovery_crashes.py",
             "tests/crash/test_index_crashes.py",
             "tests/crash/test_schema_crashes.py",
+            "tests/crash/test_cleanup_crashes.py",
         ),
         4,
     ),
@@ -128,6 +129,7 @@ PARTS = {
     "races": Part(
         "many processes on the same keys; torture",
         (
+            "tests/race/test_feed.py",
             "tests/race/test_merges.py",
             "tests/race/test_mutators.py",
             "tests/race/test_torture.py",
@@ -136,6 +138,7 @@ PARTS = {
         ),
         2,
     ),
+    "serve": Part("many clients of two workers that are killed", ("tests/serve",), 1),
     "s3": Part("the same on the S3 stand-in", ("tests/s3",)),
     "spark": Part(
         "loads on Spark: crashes, clusters, Connect, pairs",

@@ -61,7 +61,8 @@ def _ops(ops: Iterable[ir.Op], indent: str = "") -> Iterator[str]:
     for op in ops:
         match op:
             case ir.NodeScan():
-                yield f"{indent}scan {op.var}: {op.type}{_filters(op.filters)}"
+                types = f" of {', '.join(op.types)}" if op.types else ""
+                yield f"{indent}scan {op.var}: {op.type}{types}{_filters(op.filters)}"
             case ir.Expand():
                 before, after = _ARROWS[op.direction]
                 low, high = (
@@ -73,6 +74,7 @@ def _ops(ops: Iterable[ir.Op], indent: str = "") -> Iterator[str]:
                 )
                 hops = "" if high == 1 else f"{{{low},{high}}}"
                 edge_var = "" if op.edge_var is None else f" as {op.edge_var}"
+                edge_var += _filters(op.edge_filters)
                 yield (
                     f"{indent}expand {op.src_var} {before}{op.edge}{hops}{after} "
                     f"{op.dst_var}: {op.dst_type}{edge_var}{_filters(op.dst_filters)}"

@@ -102,7 +102,12 @@ def slug_of(heading: str) -> str:
 
 def list_pages() -> list[str]:
     """Every page a reader is sent to, relative to the root of the repository."""
-    fixed = ["README.md", "CONTRIBUTING.md", "examples/papers/README.md"]
+    fixed = [
+        "README.md",
+        "CONTRIBUTING.md",
+        "examples/papers/README.md",
+        "examples/flights/README.md",
+    ]
     docs = sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "docs").rglob("*.md"))
     return [*fixed, *docs]
 

@@ -12,6 +12,7 @@ The language of a fence says what happens, the words after it what is expected:
     console    `$ omnigraph …` runs and prints the lines that follow, if any do
     yaml       `bundle`: is a policy that compiles; `cases`: they hold for the last bundle in a
                file; `file=` as above
+    ndjson     parses line by line; `file=` as above
     json       parses; `descriptor`, `stored`, `plan`: is that of the last `gq` block
     bash       names files and `make` targets that exist
 """
@@ -45,6 +46,7 @@ _OPTIONS = {
     "text": set[str](),
     "console": set[str](),
     "json": {"descriptor", "stored", "plan"},
+    "ndjson": {"file"},
     "yaml": {"bundle", "cases", "file"},
     "bash": set[str](),
 }
@@ -173,6 +175,11 @@ def test_json_parses_and_is_what_the_query_above_gives(block: Block) -> None:
             "plan": compiled.ir.to_dict,
         }[next(iter(block.options))]()
         assert shown == found
+
+
+@pytest.mark.parametrize("block", blocks_in("ndjson"))
+def test_every_line_parses(block: Block) -> None:
+    assert [json.loads(line) for line in block.text.splitlines()]
 
 
 @pytest.mark.parametrize("block", blocks_in("yaml"))

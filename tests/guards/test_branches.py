@@ -195,6 +195,21 @@ def test_lance_guard_cleanup_of_listed_versions_spares_what_a_branch_needs(tmp_p
     assert ids(open_head(path, "b-1")) == ["a"]
 
 
+def test_lance_guard_cleanup_tells_beforehand_what_it_removes(tmp_path: Path) -> None:
+    """Why: the preview of a cleanup is Lance's own, to the byte, and removes nothing."""
+    path = tmp_path / "t"
+    table = _table(path)
+    fork(table, "b-1", None, 1)
+    table = commit(table, stage_overwrite(table, rows("x")))
+    table = commit(table, stage_append(table, rows("y")))
+    before = sorted(path.rglob("*"))
+    told = table.explain_cleanup_old_versions(versions=[1, 2, 3]).stats
+    assert sorted(path.rglob("*")) == before
+    done = table.cleanup_old_versions(versions=[1, 2, 3])
+    assert (told.old_versions, told.bytes_removed) == (done.old_versions, done.bytes_removed)
+    assert done.old_versions == 2
+
+
 def test_lance_guard_cleanup_never_removes_the_newest_version(tmp_path: Path) -> None:
     """Why: a list that names the head by mistake does no harm."""
     table = _table(tmp_path / "t")

@@ -54,6 +54,28 @@ _SMALL_QUERIES = (
     'update Team set { title: "x" } where slug = "a" }',
     'query q() { delete Knows where from = "a" delete Person where born < date("1900-01-01") }',
 )
+GROWN_QUERIES = (
+    "query q($n: I32) { match { $p: Person "
+    '$p.age > $n or not ($p.email = "a" and $p.age is null) } return { $p } }',
+    "query q($l: [String]) { match { $p: Person { email: in $l } $p.age not in [1, 2] $p in $l } "
+    "return { $p.email } }",
+    "query q() { match { $p: Person optional { $p knows $f $f.age >= 3 optional { $f wrote $d } } "
+    "exists { $p memberOf $_ } } return { $p, $f.age, $d.title } }",
+    "query q($n: I64, $m: I32) { match { $p: Person $p knows{$m,3} $f } return { $p, "
+    "hops($p, $f) as far, path($f, $p) as way } order { far desc } limit $n offset 2 }",
+    "query q() { match { $p: Person count { $p knows $f $f.age + 1 > $p.age * -2 % 3 } > 1 } "
+    "return { if($p.age > 3 or $p.born is null, 1, coalesce($p.age, 0)) as v, -$p.balance / 2 } }",
+    "query q() { match { $p: Person } return { lower($p.email) + upper(trim($p.level)) as t, "
+    "length($p.tags), year($p.joined), round($p.height), type($p), count { $p wrote $_ } as n } }",
+    "query q() { match { $p: Person $p memberOf $t } return { $t, count(distinct $p.tags) as n, "
+    "collect($p.email) as all } having { n > 1 and not (all is null) } order { n } limit 3 }",
+    "query q() { match { $x: Named } return distinct { $x.name, type($x) as kind } offset 1 }",
+    "query q($n: I64, $s: String) { update Person set { age: age + $n, level: lower($s) } "
+    'where email = $s and (age in [1, 2] or born is not null) or not (id = "x") }',
+    'query q($n: I64) { insert Team if absent { slug: trim("a") + "b", title: "t", '
+    "size: $n * 2 } update Wrote set { position: if(position > 3, length(from), 1) } "
+    "where to is not null }",
+)
 _NODES_OF_PAPERS = (
     "interface Named { name: String @index }\nnode" + part.split("\nedge")[0]
     for part in PAPERS_SCHEMA.split("\nnode")[1:]
@@ -61,6 +83,7 @@ _NODES_OF_PAPERS = (
 SCHEMA_SEEDS = (FIXED_SCHEMA, *_SMALL_SCHEMAS, *_NODES_OF_PAPERS)
 QUERY_SEEDS = (
     *_SMALL_QUERIES,
+    *GROWN_QUERIES,
     *("query " + part for part in PAPERS_QUERIES.split("\nquery ")[1:]),
 )
 

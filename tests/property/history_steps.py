@@ -385,18 +385,31 @@ class _Inserts:
             self.edges += 1
 
     def _update(self) -> None:
-        rng = self.steps.rng
         people = self.before["Person"] | self.pending["Person"]
         where, chosen = self.steps.predicate(people)
-        name, value = rng.choice(
-            (("age", rng.choice(AGES)), ("email", rng.choice(EMAILS)), ("nick", "changed"))
-        )
+        name, text, value_of = self._assigned()
         self.statements.append(
-            f"update Person set {{ {name}: {literal(value)} }} where {where}"  # noqa: S608 - not SQL
+            f"update Person set {{ {name}: {text} }} where {where}"  # noqa: S608 - not SQL
         )
         for each in chosen:
-            self.pending["Person"][each] = people[each] | {name: value}
+            self.pending["Person"][each] = people[each] | {name: value_of(people[each])}
         self.nodes += len(chosen)
+
+    def _assigned(self) -> tuple[str, str, Callable[[Row], object]]:
+        """A property, its new value as text, and what that is for a row."""
+        rng = self.steps.rng
+        by = rng.choice((1, -1, 2))
+        constants = (("age", rng.choice(AGES)), ("email", rng.choice(EMAILS)), ("nick", "changed"))
+        computed: tuple[tuple[str, str, Callable[[Row], object]], ...] = (
+            ("age", f"age + {by}", lambda row: None if row["age"] is None else row["age"] + by),
+            ("age", "coalesce(age, length(name))", _age_or_length),
+            ("email", "lower(nick) + email", _nick_and_email),
+            ("nick", "if(age > 1 or email is null, name, nick)", _name_or_nick),
+        )
+        if rng.random() < 0.5:
+            return rng.choice(computed)
+        name, value = rng.choice(constants)
+        return name, literal(value), lambda _: value
 
     def _update_edges(self) -> None:
         rng = self.steps.rng
@@ -411,6 +424,20 @@ class _Inserts:
             if row["src"] == end or row["since"] is None:
                 self.pending["Knows"][each] = row | {name: value}
                 self.edges += 1
+
+
+def _age_or_length(row: Row) -> object:
+    return len(row["name"]) if row["age"] is None else row["age"]
+
+
+def _nick_and_email(row: Row) -> object:
+    known = row["nick"] is not None and row["email"] is not None
+    return row["nick"].lower() + row["email"] if known else None
+
+
+def _name_or_nick(row: Row) -> object:
+    is_older = row["age"] is not None and row["age"] > 1
+    return row["name"] if is_older or row["email"] is None else row["nick"]
 
 
 def literal(value: object, *, is_date: bool = False) -> str:

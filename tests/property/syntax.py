@@ -261,8 +261,21 @@ _reads = st.builds(
     limit=st.none() | _counts,
     offset=st.none() | _counts,
 )
+_assigned: st.SearchStrategy[q.Expr] = st.recursive(
+    _values | st.builds(q.AliasRef, name=n.expression_names.filter(lambda name: name != "null")),
+    lambda inner: st.one_of(
+        st.builds(q.Arithmetic, left=inner, op=st.sampled_from(q.ArithmeticOp), right=inner),
+        st.builds(q.Negative, value=inner),
+        st.builds(
+            q.Call,
+            function=st.sampled_from(sorted(q.VALUE_FUNCTIONS - {q.Function.COALESCE})),
+            args=st.tuples(inner),
+        ),
+    ),
+    max_leaves=4,
+)
 _assignments = st.lists(
-    st.builds(q.Assignment, property=n.names, value=st.one_of(_values, st.just(q.NullLit()))),
+    st.builds(q.Assignment, property=n.names, value=st.one_of(_assigned, st.just(q.NullLit()))),
     max_size=3,
 ).map(tuple)
 _own_names = st.builds(q.AliasRef, name=n.names)

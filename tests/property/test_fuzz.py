@@ -7,6 +7,7 @@ from time import thread_time
 import numpy as np
 import pytest
 from tests.property.corpus_texts import (
+    GROWN_QUERIES,
     PAPERS_SCHEMA,
     QUERY_SEEDS,
     SCHEMA_SEEDS,
@@ -18,7 +19,7 @@ from tests.property.strategies import CATALOG
 from omnigraph.lang import compile_schema
 
 _SLOWEST_S = 5.0
-_QUICK, _CHUNK, _CHUNKS = 500, 2_500, 20
+_QUICK, _CHUNK, _CHUNKS, _GROWN_CHUNKS = 500, 2_500, 20, 40
 _TOKEN = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[A-Za-z0-9_$@]+|\s+|.', re.DOTALL)
 _SPLICES = (
     *(
@@ -76,6 +77,24 @@ _SPLICES = (
         b"query q() { delete A where x = 1 } ",
         b"limit 0",
         b"as x",
+    ),
+    *(
+        b" or ",
+        b" and ",
+        b" is not null ",
+        b" not in [1] ",
+        b"not (",
+        b"optional { ",
+        b"exists { ",
+        b"count { ",
+        b"if(",
+        b"coalesce(null, ",
+        b"having { ",
+        b"distinct ",
+        b"hops($p, $f)",
+        b" - 1",
+        b" -1",
+        b"% ",
     ),
 )
 
@@ -207,3 +226,10 @@ def test_many_damaged_schemas_give_typed_errors(chunk: int) -> None:
 def test_many_damaged_queries_give_typed_errors(chunk: int) -> None:
     exercise = _queries if chunk % 2 else _papers_queries
     _run(_Mutator(2_000 + chunk, QUERY_SEEDS), _CHUNK, exercise)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("chunk", range(_GROWN_CHUNKS))
+def test_many_damaged_queries_of_conditions_blocks_and_values_give_typed_errors(chunk: int) -> None:
+    _run(_Mutator(3_000 + chunk, GROWN_QUERIES), _CHUNK, _queries)

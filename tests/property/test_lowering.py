@@ -65,6 +65,7 @@ def _check_bound(ops: Sequence[ir.Op], outer: set[str]) -> set[str]:
                 assert not new & bound
                 bound |= new
                 assert _variables(op.dst_filters) <= {op.dst_var}
+                assert _variables(op.edge_filters) <= {op.edge_var}
             case ir.Where():
                 assert _variables(op.filter) <= bound
             case ir.AntiJoin():
@@ -88,7 +89,7 @@ def _free(ops: Iterable[ir.Op]) -> set[str]:
             case ir.Expand():
                 used.add(op.src_var)
                 bound |= {op.dst_var} | ({op.edge_var} if op.edge_var else set())
-                used |= _variables(op.dst_filters)
+                used |= _variables((*op.dst_filters, *op.edge_filters))
             case ir.Where():
                 used |= _variables(op.filter)
             case ir.AntiJoin():
@@ -147,7 +148,7 @@ def _filters(ops: Iterable[ir.Op]) -> list[ir.Condition]:
             case ir.NodeScan():
                 found += op.filters
             case ir.Expand():
-                found += op.dst_filters
+                found += (*op.dst_filters, *op.edge_filters)
             case ir.Where() if _join_of(op) is None:
                 found.append(op.filter)
     return found
@@ -162,7 +163,7 @@ def _check_filters(
     assert len(found) == filter_count(clauses)
     assert Counter(map(repr, found)) == Counter(map(repr, stated))
     introduced = {op.var for op in ops if isinstance(op, ir.NodeScan)} | {
-        op.dst_var for op in ops if isinstance(op, ir.Expand)
+        var for op in ops if isinstance(op, ir.Expand) for var in (op.dst_var, op.edge_var)
     }
     for op in ops:
         if isinstance(op, ir.Where):

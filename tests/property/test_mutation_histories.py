@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 STEPS = 30
 QUICK, SOME, MANY, MOST = 5, 40, 500, 5_000
-SETTINGS = load_settings({"OMNIGRAPH_DURABILITY": "process"})
+SETTINGS = load_settings({"OMNIGRAPH_DURABILITY": "process", "OMNIGRAPH_QUERY_TIMEOUT_MS": "0"})
 
 
 def state(graph: Graph, snapshot: str | None = None) -> Tables:

@@ -235,12 +235,14 @@ def _line(record: Record) -> str:
 def refusal(
     graph: Graph, write: Callable[[Graph, list[Record]], None], records: list[Record]
 ) -> tuple[Row, int]:
-    """The first violation without its line, and how many there are."""
+    """The first violation without its line or row, and how many there are."""
     with pytest.raises((ConstraintViolation, LoadRejected, KeyConflict)) as caught:
         write(graph, records)
     details: Any = caught.value.details  # Any: JSON
     first = {
-        name: value for name, value in details["violations"][0].items() if name != "input_line"
+        name: value
+        for name, value in details["violations"][0].items()
+        if name not in {"input_line", "input_unit"}
     }
     is_conflict = isinstance(caught.value, KeyConflict)
     assert is_conflict == (first["code"] == Code.KEY_CONFLICT)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from omnigraph import Graph
     from omnigraph.graph.jobs.report import JobReport
 
-Mode: TypeAlias = Literal["append", "merge", "overwrite"]
+Mode: TypeAlias = Literal["append", "merge", "update", "overwrite"]
 Told: TypeAlias = "tuple[object, ...]"
 """What a writer was told, as far as it does not depend on time."""
 
@@ -235,6 +235,10 @@ OPERATIONS: Mapping[str, Operation] = {
     "merge_moves_k6": Load("merge", [edge("Knows", "p1-p0", id="k6", mark=61)]),
     "merge_moves_l2": Load("merge", [edge("Leads", "t1-p3", id="l2", mark=62)]),
     "merge_q1": Load("merge", [person("q1", city="Oslo", desk=7), edge("Knows", "q1-q1")]),
+    "update_load_p5": Load("update", [person("p5", email="same")]),
+    "update_load_people": Load("update", [person("p5", city="Oslo", desk=7), person("p1", age=12)]),
+    "update_load_moves_k6": Load("update", [edge("Knows", "p1-p5", id="k6")]),
+    "update_load_moves_l2": Load("update", [edge("Leads", "t1-p3", id="l2")]),
     "overwrite_members": Load(
         "overwrite", [edge("Member", "p5-t1", id="m0", code="c"), edge("Member", "p2-t1", id="o1")]
     ),

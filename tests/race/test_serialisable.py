@@ -29,6 +29,11 @@ SHARP = [
     ("delete_p5", "insert_node_with_edge"),
     ("overwrite_people", "insert_edge_p5_p6"),
     ("indexes", "update_old"),
+    # A row that keeps what another one changes, that goes, or that takes what another one has.
+    ("update_load_p5", "upsert_p5"),
+    ("update_load_p5", "delete_p5"),
+    ("update_load_p5", "insert_q1_same_email"),
+    ("update_load_moves_k6", "delete_edge_k5"),
 ]
 """Staged, and made meanwhile: the conflicts that a read set must not miss."""
 
@@ -42,6 +47,8 @@ UNRELATED = [
     ("delete_p5", "insert_edge_p1_p4"),
     ("write_delete_k5", "append_member"),
     ("write_overwrite_leads", "update_p1_age"),
+    ("update_load_p5", "insert_edge_p1_p4"),
+    ("update_load_moves_l2", "update_p1_email"),
 ]
 """Staged, and made meanwhile: nothing that one asks or writes is written by the other."""
 

@@ -1,6 +1,6 @@
 """Random clause lists: bindings, traversals, filters and negations that check against a schema."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random  # noqa: TID251 - seeded
 from typing import Any
@@ -10,7 +10,8 @@ from tests.reference.evaluator import Entity, ReferenceGraph
 from tests.reference.graphs import phrase
 from tests.reference.value_texts import degree, value_of
 
-from omnigraph.lang import EdgeType, NodeType, PropType, Scalar
+from omnigraph.lang import EdgeType, PropType, Scalar
+from omnigraph.lang.catalog import Property
 
 _COMPARE = ("=", "!=", "<", "<=", ">", ">=")
 _THRESHOLDS = ("0.25", "0.61", "0.95", "1.1", "1.45")
@@ -22,6 +23,7 @@ _NAMES = (
 
 
 _HOPS = PropType(scalar=Scalar.I64)
+_NAME = PropType(scalar=Scalar.STRING)
 _PATH = PropType(scalar=Scalar.STRING, is_list=True)
 
 
@@ -40,10 +42,13 @@ class Scope:
     own: set[str] = field(default_factory=set)
     walks: list[tuple[str, str, bool]] = field(default_factory=list)
     """Ends of the traversals in force, and whether both are of one type; none for a bound edge."""
+    narrowed: dict[str, str] = field(default_factory=dict)
+    """The type that a traversal leaves of an interface."""
 
     def child(self) -> "Scope":
         """The scope of a clause list inside this one."""
-        return Scope(dict(self.nodes), dict(self.edges), set(), list(self.walks))
+        narrowed = dict(self.narrowed)
+        return Scope(dict(self.nodes), dict(self.edges), set(), list(self.walks), narrowed)
 
     def bind(self, var: str, type_name: str) -> None:
         """Bind a node variable of this clause list."""
@@ -97,7 +102,7 @@ class ClauseWriter:
             clauses += self.walk(scope, self.rng.choice(list(scope.nodes)))
         if self.chance(0.12):
             self.note("match: cross product")
-            clauses.append(self.binding(scope, self.rng.choice(list(self.graph.nodes))))
+            clauses.append(self.binding(scope, self.kind()))
         clauses += self.filters(scope, self.rng.choice((0, 0, 0, 1, 1, 2)))
         written = set(scope.nodes)
         clauses += self.negations(scope, depth=0)
@@ -122,7 +127,27 @@ class ClauseWriter:
             scope.bind(left, edge.from_type)
             scope.bind(right, edge.to_type)
             return _Walk(f"${left} {_word(edge)} ${right}")
-        return self.binding(scope, self.rng.choice(list(self.graph.nodes)))
+        return self.binding(scope, self.kind())
+
+    def kind(self) -> str:
+        """A node type, or now and then an interface."""
+        interfaces = list(self.graph.catalog.interfaces)
+        if interfaces and self.chance(0.25):
+            self.note("interface")
+            return self.rng.choice(interfaces)
+        return self.rng.choice(list(self.graph.nodes))
+
+    def types(self, scope: Scope, var: str) -> tuple[str, ...]:
+        """The node types that a variable may be of."""
+        if var in scope.narrowed:
+            return (scope.narrowed[var],)
+        return self.graph.catalog.implementing.get(scope.nodes[var], (scope.nodes[var],))
+
+    def narrow(self, scope: Scope, var: str, type_name: str) -> None:
+        """What a traversal leaves of a variable."""
+        if var in scope.nodes and len(self.types(scope, var)) > 1:
+            self.note("interface: walk" + ("" if var in scope.own else " in a block"))
+            scope.narrowed[var] = type_name
 
     def binding(self, scope: Scope, type_name: str, var: str | None = None) -> str:
         if var is None:
@@ -133,9 +158,9 @@ class ClauseWriter:
 
     def matches(self, type_name: str) -> list[str]:
         """Property matches of a binding: equality, or membership in a list."""
-        rows = self.graph.nodes[type_name]
+        rows = self.graph.rows_of(type_name)
         found = []
-        for name, kind in self.rng.sample(_types(self.graph.catalog.node_types[type_name]), 1):
+        for name, kind in self.rng.sample(_types(self.graph.catalog.readable(type_name)), 1):
             if kind.scalar is Scalar.VECTOR:
                 continue
             self.note("match: list member" if kind.is_list else "match: property")
@@ -149,22 +174,24 @@ class ClauseWriter:
 
     def walk(self, scope: Scope, start: str) -> list[str]:
         """A traversal from a variable in force, and perhaps a binding of its other end."""
-        rng, start_type = self.rng, scope.nodes[start]
+        rng, types = self.rng, self.types(scope, start)
         edges = [
             (edge, end)
             for edge in self.graph.catalog.edge_types.values()
             for end in ("from", "to")
-            if start_type == (edge.from_type if end == "from" else edge.to_type)
+            if (edge.from_type if end == "from" else edge.to_type) in types
         ]
         if not edges:
             return []
         edge, end = rng.choice(edges)
+        # Where either end could be the start, the written order decides.
+        is_open = edge.from_type != edge.to_type and {edge.from_type, edge.to_type} <= {*types}
         other_type = edge.to_type if end == "from" else edge.from_type
         one_type = edge.from_type == edge.to_type
         other, is_new = self.other_end(scope, start, other_type)
         undirected = one_type and self.chance(0.25)
         left, right = (start, other) if end == "from" else (other, start)
-        if (undirected or not one_type) and self.chance(0.5):
+        if (undirected or not one_type) and not is_open and self.chance(0.5):
             left, right = right, left
         self.note("walk: undirected" if undirected else f"walk: {end} the bound end")
         word = f"<{_word(edge)}>" if undirected else _word(edge)
@@ -174,15 +201,23 @@ class ClauseWriter:
         told = 1 if len(scope.edges) == known_edges else 2
         scope.walks += [(left, right, one_type)] * told
         clauses: list[str] = [_Walk(f"${left} {middle} ${right}")]
+        self.narrow(scope, start, edge.from_type if end == "from" else edge.to_type)
         if is_new:
             scope.bind(other, other_type)
             if self.chance(0.3):
-                clauses.append(self.binding(scope, other_type, other))
+                item = self.graph.catalog.node_types[other_type]
+                scope.nodes[other] = rng.choice((other_type, *item.implements))
+                clauses.append(self.binding(scope, scope.nodes[other], other))
+        self.narrow(scope, other, other_type)
         return clauses
 
     def other_end(self, scope: Scope, start: str, type_name: str) -> tuple[str, bool]:
         """The variable at the other end, and whether it is new."""
-        known = [var for var, kind in scope.nodes.items() if kind == type_name]
+        known = [
+            var
+            for var in scope.nodes
+            if type_name in (types := self.types(scope, var)) and (var != start or len(types) == 1)
+        ]
         roll = self.rng.random()
         if roll < 0.15:
             self.note("walk: anonymous end")
@@ -270,21 +305,26 @@ class ClauseWriter:
                 self.note("value")
                 yield Column(value[0], value[1], [])
         if scope.nodes and self.chance(0.15):
-            var = self.rng.choice(sorted(scope.nodes))
-            edges = list(self.graph.catalog.edge_types.values())
-            counted = degree(self.rng, var, scope.nodes[var], edges)
+            counted = self.degree(scope, self.rng.choice(sorted(scope.nodes)))
             if counted is not None:
                 self.note("value: count")
                 yield Column(counted, PropType(scalar=Scalar.I64), [])
+
+    def degree(self, scope: Scope, var: str) -> str | None:
+        """The number of edges of some type at a node; None if its type has none."""
+        edges = list(self.graph.catalog.edge_types.values())
+        return degree(self.rng, var, self.rng.choice(self.types(scope, var)), edges)
 
     def properties(self, scope: Scope) -> Iterator[Column]:
         """Every property in force."""
         catalog, graph = self.graph.catalog, self.graph
         for var, type_name in scope.nodes.items():
-            for name, kind in _types(catalog.node_types[type_name]):
-                yield Column(f"${var}.{name}", kind, _seen(graph.nodes[type_name], name))
+            for name, kind in _types(catalog.readable(type_name)):
+                yield Column(f"${var}.{name}", kind, _seen(graph.rows_of(type_name), name))
+            if type_name in catalog.interfaces:
+                yield Column(f"type(${var})", _NAME, list(graph.nodes))
         for var, type_name in scope.edges.items():
-            for name, kind in _types(catalog.edge_types[type_name]):
+            for name, kind in _types(catalog.edge_types[type_name].properties):
                 yield Column(f"${var}.{name}", kind, _seen(graph.edges[type_name], name))
         pairs = [frozenset((left, right)) for left, right, _ in scope.walks]
         for left, right, one_type in scope.walks:
@@ -395,7 +435,7 @@ class ClauseWriter:
         op = self.rng.choice(_COMPARE)
         if left != right and self.chance(0.7):
             return f"${left} {op} ${right}"
-        known = _seen(self.graph.nodes[scope.nodes[left]], "id")
+        known = _seen(self.graph.rows_of(scope.nodes[left]), "id")
         if known and self.chance(0.2):
             # With the variable on the left this would be a traversal.
             return f"{write_literal(self.rng.choice(known))} starts_with ${left}"
@@ -497,6 +537,7 @@ class ClauseWriter:
             outer.walks = list(scope.walks)
             outer.nodes |= {var: scope.nodes[var] for var in scope.own}
             outer.edges |= scope.edges
+            outer.narrowed |= {var: scope.narrowed[var] for var in scope.own & {*scope.narrowed}}
             outer.own |= scope.own
         else:
             self.names = names
@@ -521,7 +562,7 @@ class ClauseWriter:
 
     def negated_join(self, scope: Scope) -> list[str]:
         """An inner variable that a comparison ties to an outer one."""
-        clause = self.binding(scope, self.rng.choice(list(self.graph.nodes)))
+        clause = self.binding(scope, self.kind())
         (inner,) = scope.own
         linked = self.linked(scope, inner)
         if not linked:
@@ -563,8 +604,8 @@ def _word(edge: EdgeType) -> str:
     return edge.name[0].lower() + edge.name[1:]
 
 
-def _types(item: NodeType | EdgeType) -> list[tuple[str, PropType]]:
-    return [(name, each.type) for name, each in item.properties.items()]
+def _types(properties: Mapping[str, Property]) -> list[tuple[str, PropType]]:
+    return [(name, each.type) for name, each in properties.items()]
 
 
 def _seen(rows: Sequence[Entity], name: str) -> list[Any]:

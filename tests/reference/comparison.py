@@ -76,6 +76,11 @@ def sort_form(value: object) -> Any:  # noqa: ANN401 - whatever Python orders as
     return value.encode() if isinstance(value, str) else value
 
 
+def identity_form(value: object) -> Any:  # noqa: ANN401 - whatever Python hashes as the rules do
+    """The value as something that is equal where values are: a list by its items."""
+    return tuple(value) if isinstance(value, list) else sort_form(value)
+
+
 def _has_member(items: Operand, wanted: Operand) -> bool:
     if items.value is None or wanted.value is None:
         return False

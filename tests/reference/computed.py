@@ -19,8 +19,8 @@ _ARITHMETIC: dict[ValueFunc, Callable[[Any, Any], Any]] = {  # Any: integers or 
 }
 _OF_ONE: dict[ValueFunc, Callable[[Any], Any]] = {  # Any: values of every type
     ValueFunc.NEGATIVE: operator.neg,
-    ValueFunc.LOWER: lambda text: "".join(_one_letter(each, each.lower()) for each in text),
-    ValueFunc.UPPER: lambda text: "".join(_one_letter(each, each.upper()) for each in text),
+    ValueFunc.LOWER: lambda text: "".join(map(_lower, text)),
+    ValueFunc.UPPER: lambda text: "".join(map(_upper, text)),
     ValueFunc.TRIM: str.strip,
     ValueFunc.LENGTH: len,
     ValueFunc.ABS: abs,
@@ -81,6 +81,12 @@ def _fits(value: Any, kind: PropType) -> Any:  # noqa: ANN401 - an integer or a 
     return value
 
 
-def _one_letter(letter: str, mapped: str) -> str:
-    """Simple case mapping: what would become several letters stays."""
-    return mapped if len(mapped) == 1 else letter
+def _upper(letter: str) -> str:
+    """The one letter that Unicode maps a letter to; itself where it needs several, as for ß."""
+    # A letter with an iota below has one letter as its title, and that is its simple capital.
+    return next((each for each in (letter.upper(), letter.title()) if len(each) == 1), letter)
+
+
+def _lower(letter: str) -> str:
+    # Only of İ there are two: the first is its simple small letter.
+    return letter.lower()[0]

@@ -16,6 +16,7 @@ from tests.reference.comparison import (
     argument_value,
     constant_value,
     every,
+    identity_form,
     opposite,
     sort_form,
     truth,
@@ -28,8 +29,12 @@ from omnigraph.lang.ir_counts import bind_counts
 from omnigraph.lang.types import BOOL, F64, I64, STRING
 
 Entity = Mapping[str, Any]
+TYPE = "#type"
+"""The member of a bound entity that names its type."""
 Bound = Mapping[str, Entity]
 """The entity of each bound variable: one row of a binding table."""
+Named = tuple[Any, Any]
+"""The id and the type of an entity; both are null for nothing."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,9 +51,19 @@ class ReferenceGraph:
         return compile_schema(self.schema)
 
     @cached_property
+    def typed(self) -> Mapping[str, Sequence[Entity]]:
+        """By type its nodes, each with the name of the type."""
+        return {name: [{**row, TYPE: name} for row in rows] for name, rows in self.nodes.items()}
+
+    @cached_property
     def node_by_id(self) -> Mapping[tuple[str, str], Entity]:
         """Every node, by type and id."""
-        return {(name, row["id"]): row for name, rows in self.nodes.items() for row in rows}
+        return {(name, row["id"]): row for name, rows in self.typed.items() for row in rows}
+
+    def rows_of(self, name: str) -> Sequence[Entity]:
+        """The nodes of a type, or of all types that implement an interface."""
+        types = self.catalog.implementing.get(name, (name,))
+        return [row for each in types for row in self.nodes[each]]
 
 
 def evaluate(
@@ -92,7 +107,7 @@ class _Run:
     """Neighbours that were looked up before."""
     columns: Mapping[str, object] = field(default_factory=dict)
     """The columns of the group that is looked at."""
-    scores: dict[ir.Rrf, dict[str, tuple[float, float]]] = field(default_factory=dict)
+    scores: dict[ir.Rrf, dict[Named, tuple[float, float]]] = field(default_factory=dict)
 
     def rows(self, ops: Sequence[ir.Op], row: Bound) -> Iterator[Bound]:
         """Every row that the operators make of one row."""
@@ -105,8 +120,9 @@ class _Run:
     def step(self, op: ir.Op, row: Bound) -> Iterator[Bound]:
         match op:
             case ir.NodeScan():
-                for node in self.graph.nodes[op.type]:
-                    yield from self.kept(op.filters, {**row, op.var: node})
+                for name in op.types or (op.type,):
+                    for node in self.graph.typed[name]:
+                        yield from self.kept(op.filters, {**row, op.var: node})
             case ir.Expand(edge_var=None):
                 if row[op.src_var]["id"] is None:
                     return
@@ -201,8 +217,9 @@ class _Run:
         for edge in sorted(self.graph.edges[op.edge], key=lambda each: sort_form(each["id"])):
             for end in _ends(op, edge, start):
                 node = self.graph.node_by_id[op.dst_type, end]
-                after = {**row, op.dst_var: node, str(op.edge_var): edge}
-                yield from self.kept(op.dst_filters, after)
+                walked = {**edge, TYPE: op.edge}
+                after = {**row, op.dst_var: node, str(op.edge_var): walked}
+                yield from self.kept([*op.dst_filters, *op.edge_filters], after)
 
     def operand(self, expr: ir.Expr, row: Bound) -> Operand:
         match expr:
@@ -229,7 +246,7 @@ class _Run:
             case ir.Nearest():
                 return Operand(value=self.distance(expr, row), type=F64, is_column=True)
             case ir.Rrf():
-                found = self.fused(expr).get(row[expr.first.var]["id"], (0.0,))
+                found = self.fused(expr).get(_entity(row, expr.first.var), (0.0,))
                 return Operand(value=found[0], type=F64, is_column=True)
             case _:
                 return Operand(value=self.is_found(expr, row), type=BOOL, is_column=True)
@@ -249,8 +266,10 @@ class _Run:
                 found = self.operand(taken, row).value
                 return Operand(value=as_type(found, kind), type=kind, is_column=True)
             case ir.TypeOf(var, name):
-                is_there = row[var]["id"] is not None
-                return Operand(value=name if is_there else None, type=STRING, is_column=True)
+                told = row[var][TYPE]
+                if told not in (None, name) and name is not None:
+                    raise AssertionError(f"${var} is a {told} and not a {name}")
+                return Operand(value=told, type=STRING, is_column=True)
             case ir.CountOf(inner):
                 count = sum(1 for _ in self.rows(inner, row))
                 return Operand(value=count, type=I64, is_column=True)
@@ -281,13 +300,13 @@ class _Run:
         )
         return 1 - dot / (math.sqrt(size) * math.sqrt(query_size))
 
-    def fused(self, call: ir.Rrf) -> dict[str, tuple[float, float]]:
+    def fused(self, call: ir.Rrf) -> dict[Named, tuple[float, float]]:
         """Score and position in the first arm of each entity that an arm ranks."""
         if call in self.scores:
             return self.scores[call]
         first, second = self.ranked(call.first), self.ranked(call.second)
         k = self.constant(call.k)
-        scores: dict[str, tuple[float, float]] = {}
+        scores: dict[Named, tuple[float, float]] = {}
         for entity in {*first, *second}:
             score = sum(1 / (k + 1 + arm.index(entity)) for arm in (first, second) if entity in arm)
             place = first.index(entity) if entity in first else math.inf
@@ -301,13 +320,13 @@ class _Run:
         limit = self.query.limit
         return None if limit is None else limit + (self.query.offset or 0)
 
-    def ranked(self, arm: ir.Nearest | ir.Bm25) -> list[str]:
-        """The ids of the match that an arm ranks, best first."""
+    def ranked(self, arm: ir.Nearest | ir.Bm25) -> list[Named]:
+        """The entities of the match that an arm ranks, best first."""
         if isinstance(arm, ir.Bm25):
             raise NotImplementedError("the reference has no value for bm25")
-        by_id = {row[arm.var]["id"]: self.distance(arm, row) for row in self.matched}
+        by_id = {_entity(row, arm.var): self.distance(arm, row) for row in self.matched}
         found = [(distance, entity) for entity, distance in by_id.items() if distance is not None]
-        found.sort(key=lambda each: (each[0], sort_form(each[1])))
+        found.sort(key=lambda each: (each[0], _in_order(each[1])))
         return [entity for _, entity in found[: self.most]]
 
     def plain(self) -> list[tuple[object, ...]]:
@@ -338,25 +357,25 @@ class _Run:
             raise NotImplementedError("the reference ranks best first")
         scores = self.fused(call)
 
-        def place(row: Bound) -> tuple[float, float, bytes]:
-            entity = row[call.first.var]["id"]
+        def place(row: Bound) -> tuple[float, float, object]:
+            entity = _entity(row, call.first.var)
             score, position = scores[entity]
-            return -score, position, entity.encode()
+            return -score, position, _in_order(entity)
 
-        return sorted((row for row in rows if row[call.first.var]["id"] in scores), key=place)
+        return sorted((row for row in rows if _entity(row, call.first.var) in scores), key=place)
 
     def grouped(self) -> list[tuple[object, ...]]:
         """One result row per group; one in all when there are no keys."""
         columns = self.query.returns
         keys = [each.expr for each in columns if not isinstance(each.expr, ir.Agg)]
-        groups: dict[tuple[object, ...], list[Bound]] = {} if keys else {(): []}
+        groups: dict[tuple[tuple[object, str], ...], list[Bound]] = {} if keys else {(): []}
         for row in self.matched:
-            key = tuple(self.operand(expr, row).value for expr in keys)
+            key = tuple((self.operand(expr, row).value, _type_of(expr, row)) for expr in keys)
             groups.setdefault(key, []).append(row)
-        in_order = sorted(groups, key=lambda key: [_null_first(value) for value in key])
+        in_order = sorted(groups, key=lambda key: [(_null_first(each), kind) for each, kind in key])
         rows = []
         for key in in_order:
-            left = iter(key)
+            left = (value for value, _ in key)
             rows.append(
                 tuple(
                     self.aggregate(each.expr, groups[key])
@@ -379,9 +398,13 @@ class _Run:
 
     def aggregate(self, agg: ir.Agg, rows: Sequence[Bound]) -> object:
         operands = [self.operand(agg.arg, row) for row in rows]
-        values: list[Any] = [each.value for each in operands if each.value is not None]
         if agg.distinct:
-            values = list({sort_form(value): value for value in values}.values())
+            once = {
+                (identity_form(each.value), _type_of(agg.arg, row)): each
+                for each, row in zip(operands, rows, strict=True)
+            }
+            operands = list(once.values())
+        values: list[Any] = [each.value for each in operands if each.value is not None]
         if agg.func is AggFunc.COUNT:
             return len(values)
         if agg.func is AggFunc.COLLECT:
@@ -409,12 +432,25 @@ def _ends(op: ir.Expand, edge: Entity, x: str) -> set[str]:
     return found
 
 
-def _tie_key(row: Bound) -> list[tuple[bool, bytes]]:
-    """Ids of all bound variables, variables in name order, hidden ones last."""
+def _tie_key(row: Bound) -> list[tuple[bytes, bytes]]:
+    """Ids of all bound variables, then types, variables in name order, hidden ones last."""
     entities = (name for name in row if not ir.is_walk_var(name))
     names = sorted(entities, key=lambda name: (name.startswith("#"), name.encode()))
-    ids = [row[name]["id"] for name in names]
-    return [(False, b"") if each is None else (True, str(each).encode()) for each in ids]
+    return [_in_order(_entity(row, name)) for name in names]
+
+
+def _entity(row: Bound, var: str) -> Named:
+    return row[var]["id"], row[var][TYPE]
+
+
+def _in_order(entity: Named) -> tuple[bytes, bytes]:
+    """What sorts entities by id and then by type, nothing first: no id is empty."""
+    return (entity[0] or "").encode(), (entity[1] or "").encode()
+
+
+def _type_of(expr: ir.Expr, row: Bound) -> str:
+    """The type of a node variable, which keeps equal ids apart; nothing for other values."""
+    return (row[expr.var][TYPE] or "") if isinstance(expr, ir.NodeId) else ""
 
 
 def _null_first(value: object) -> tuple[bool, Any]:

@@ -6,6 +6,7 @@ nulls and the ends of each type. Ids repeat across types and sort differently by
 
 import json
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
@@ -125,12 +126,35 @@ def spell_id(node: NodeType, row: Mapping[str, Any]) -> str:
 
 def _schema(rng: Random) -> str:
     names = ["Person", "Team", "Doc"][: rng.choice((2, 3, 3))]
-    parts = [_node(rng, name) for name in names]
+    parts = _with_interfaces({name: _node(rng, name) for name in names})
     for name, (source, target) in _EDGES.items():
         if source in names and target in names and (name == "Knows" or rng.random() < 0.8):
             body = " ".join(_properties(rng, _EDGE_PROPERTIES, share=0.6))
             parts.append(f"edge {name}: {source} -> {target} {{ {body} }}")
     return "\n".join(parts)
+
+
+def _with_interfaces(nodes: Mapping[str, str]) -> list[str]:
+    """The node types, and interfaces of what some of them have in common."""
+    rng = Random("".join(nodes.values()))  # noqa: S311 - no secret
+    implements: dict[str, list[str]] = {name: [] for name in nodes}
+    parts = []
+    for interface in ("Shared", "Other"):
+        members = rng.sample(list(nodes), rng.choice((1, 2, len(nodes))))
+        common = set.intersection(*(set(_DECLARED.findall(nodes[name])) for name in members))
+        chosen = [each for each in sorted(common) if rng.random() < 0.8]
+        if chosen:
+            parts.append(f"interface {interface} {{ {' '.join(chosen)} }}")
+            for name in members:
+                implements[name].append(interface)
+    for name, text in nodes.items():
+        named = f" implements {', '.join(implements[name])}" if implements[name] else ""
+        parts.append(text.replace(f"node {name}", f"node {name}{named}", 1))
+    return parts
+
+
+_DECLARED = re.compile(r"\w+: (?:enum\([^)]*\)|Vector\(\d+\)|\[\w+\]|\w+)\??")
+"""A property and its type, without annotations."""
 
 
 def _node(rng: Random, name: str) -> str:

@@ -71,6 +71,8 @@ def generate_query(graph: ReferenceGraph, seed: str) -> GeneratedQuery:
         tail.rank()
     elif rng.random() < 0.15:
         tail.distinct_rows()
+    elif rng.random() < 0.1:
+        tail.without_properties()
     else:
         tail.plain()
     lines = ["  ".join(("", *match)), *tail.lines()]
@@ -225,6 +227,21 @@ class _Tail:
         if self.rng.random() < 0.3:
             self.limit = self.rng.choice((0, 1, 3, 20))
 
+    def without_properties(self) -> None:
+        """Groups that look at nodes by their types and the numbers of their edges only."""
+        self.clauses.note("aggregate: of no property")
+        values = [f"type(${var})" for var in self.scope.nodes]
+        degrees = (self.clauses.degree(self.scope, var) for var in self.scope.nodes)
+        values += [text for text in degrees if text is not None]
+        self.distinct = self.rng.random() < 0.3
+        for text in self.rng.sample(values, min(len(values), self.rng.choice((1, 2)))):
+            self.add(text, text, _TEXT, aliased=True)
+        if not self.distinct:
+            var = self.rng.choice(list(self.scope.nodes))
+            func = self.rng.choice(("count", "min", "max"))
+            what = f"${var}" if func == "count" else self.rng.choice(values)
+            self.add(f"{func}({what})", func, _COUNT)
+
     def aggregate(self) -> None:
         """Group keys and aggregates, in any order."""
         columns = list(self.clauses.columns(self.scope))
@@ -259,6 +276,10 @@ class _Tail:
             plain = [f"${var}" for var in self.scope.nodes]
             plain += [each.text for each in columns if each.is_plain]
             func = self.rng.choice(("count", "collect"))
+            lists = [each.text for each in columns if each.type.is_list]
+            if lists and func == "count" and self.rng.random() < 0.5:
+                self.clauses.note("aggregate: count of distinct lists")
+                plain = lists
             self.clauses.note(f"aggregate: {func} of distinct values")
             kind = _COUNT if func == "count" else _LIST
             self.add(f"{func}(distinct {self.rng.choice(plain)})", func, kind)

@@ -46,8 +46,7 @@ def test_sigterm_during_a_commit_loses_nothing(graph_path: Path, point: str) -> 
         os.kill(pid, signal.SIGTERM)
         os.kill(pid, signal.SIGCONT)
         sender.join()
-        _, log = server.process.communicate(timeout=120)
-        code = server.process.returncode
+        code, _, log = server.ended()
     assert (code, "Traceback" in log) == (0, False), log
     [answer] = answers
     assert answer.status_code == 200, answer.text

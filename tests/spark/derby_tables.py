@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -35,3 +36,17 @@ def rows_of(table: str, moments: Iterable[tuple[str, str]]) -> list[str]:
     """Statements that add rows of a name and a time on the clock."""
     values = [f"('{name}', TIMESTAMP('{at}'))" for name, at in moments]
     return [f"INSERT INTO {table} VALUES {each}" for each in values]  # noqa: S608 - of the tests
+
+
+def protect(spark: SparkSession, folder: Path, user: str, password: str) -> None:
+    """Make the database of a folder, which only this user may enter."""
+    java: Any = spark._jvm  # Any: as above
+    java.java.lang.Class.forName(DRIVER)
+    connect, owner = java.java.sql.DriverManager.getConnection, f"user={user};password={password}"
+    connection = connect(f"{address(folder)};{owner}")
+    statement = connection.createStatement()
+    statement.execute(f"CALL SYSCS_UTIL.SYSCS_CREATE_USER('{user}', '{password}')")
+    connection.close()
+    with suppress(Exception):
+        # A database that was shut down says so by an error, and asks for passwords from then on.
+        connect(f"jdbc:derby:{folder / 'db'};shutdown=true;{owner}")

@@ -66,7 +66,7 @@ def test_a_csv_is_loaded_with_its_columns_mapped(call: Door, people: Path) -> No
     assert "add --resume " in operation
     assert announced == [
         f"omnigraph load → {people} (direct, local)",
-        "engine spark: the format csv",
+        "engine spark: an option of Spark's reader",
     ]
     assert rows(people, "Person") == [
         {"type": "Person", "data": {"id": "Ada", "name": "Ada", "age": 36, "born": None}},
@@ -114,9 +114,9 @@ def test_the_first_bad_rows_are_printed_with_their_numbers(call: Door, people: P
     result = call("load", people, *words)
     assert (result.returncode, result.stdout) == (6, "")
     _, _, _, error, *shown = result.stderr.splitlines()
-    assert "25 violations, the first: line 1: @range violation" in error
+    assert "25 violations, the first: row 1: @range violation" in error
     assert [line.split(":")[0] for line in shown] == [
-        *(f"  line {number}" for number in range(2, 21)),
+        *(f"  row {number}" for number in range(2, 21)),
         "  and 5 more",
         "  in all",
     ]

@@ -321,6 +321,15 @@ def test_a_frame_shows_its_snapshot_however_often_it_is_evaluated(
         assert names(source.read(type="Person", branch="side")) == ["a", "c"]
         for target in (first, "first", "1"):
             assert names(source.read(type="Person", snapshot=target)) == ["a"]
+        at = next(
+            each.committed_at
+            for each in graph.commits.list().commits
+            if each.graph_commit_id == first
+        )
+        assert names(source.read(type="Person", timestampAsOf=str(at))) == ["a"]
+        late = "2999-12-31"
+        assert names(source.read(type="Person", timestampAsOf=late)) == ["a", "b"]
+        assert names(source.read(type="Person", timestampAsOf=late, branch="side")) == ["a", "c"]
         given = source.spark.read.format("omnigraph").schema(before.schema)
         given = given.options(graph=str(source.path), type="Person")
         assert names(given.load()) == ["a", "b"]

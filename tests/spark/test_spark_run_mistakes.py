@@ -227,6 +227,72 @@ def test_a_mistake_of_a_mapping_is_told_with_its_source_and_its_line(
     assert ids(graph, "Person") == []
 
 
+ALL = """version: 1
+name: crm
+mode: merge
+sources:
+  people: {format: parquet, path: people.parquet}
+  orders: {format: csv, path: orders.csv}
+nodes:
+  - type: Person
+    from: people
+    columns: {slug: id, age: years}
+  - type: Order
+    from: orders
+    columns: {number: nr}
+    where: "state <> 'x'"
+edges:
+  - type: Placed
+    from: people
+    src: id
+    dst: {expr: "cast(years as int)"}
+  - type: Placed
+    from: orders
+    src: {expr: "cast(nr as int)"}
+    dst: {expr: "lowr(nr)"}
+"""
+
+
+def places_of_mistakes(error: SourceError) -> list[tuple[str, str]]:
+    found = error.details["mistakes"]
+    assert isinstance(found, list)
+    return [(str(each["place"]).partition(".yaml:")[2], each["source"]) for each in found]
+
+
+def test_all_mistakes_of_a_run_are_told_at_once(
+    tmp_path: Path, graph: Graph, pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pq.write_table(pa.table({"id": ["a"], "years": ["7"]}), tmp_path / "people.parquet")
+    (tmp_path / "orders.csv").write_text("nr\n1\n")
+    file = tmp_path / "crm.yaml"
+    file.write_text(ALL)
+
+    def refuse(*_: object, **__: object) -> None:
+        pytest.fail("Spark was started")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("omnigraph.pipeline.pipeline.open_session", refuse)
+        file.write_text(ALL.replace("number: nr", "nmber: nr").replace("src: id", "src: idd"))
+        with pytest.raises(SourceError) as told:
+            graph.pipeline().run(file)
+    assert places_of_mistakes(told.value) == [
+        ("13:15", "orders"),
+        ("10:25", "people"),
+        ("18:5", "people"),
+    ]
+    file.write_text(ALL.replace("age: years", 'age: {expr: "years"}'))
+    with pytest.raises(SourceError) as told:
+        pipeline.run(file)
+    assert places_of_mistakes(told.value) == [
+        ("10:25", "people"),
+        ("19:5", "people"),
+        ("14:5", "orders"),
+        ("22:5", "orders"),
+        ("23:5", "orders"),
+    ]
+    assert ids(graph, "Person") == []
+
+
 def test_columns_of_parquet_files_are_told_with_file_and_line(
     tmp_path: Path, pipeline: Pipeline
 ) -> None:

@@ -138,6 +138,31 @@ nodes: [{type: Person, from: ages, columns: {slug: who, age: age}}]
     assert (people["p77"]["name"], people["p77"]["age"]) == (None, 7)
 
 
+def test_rows_of_some_columns_are_known_by_their_id_alone(
+    crm: Path, tmp_path: Path, graph: Graph, pipeline: Pipeline
+) -> None:
+    pipeline.run(crm)
+    lines = tmp_path / "some.jsonl"
+    lines.write_text('{"type":"Person","data":{"id":"p0","age":51}}\n')
+    assert pipeline.load(lines, mode="update").tables[0].changed == 1
+    (tmp_path / "ages.csv").write_text("id,age\np1,61\np99,7\n")
+    file = tmp_path / "ages.yaml"
+    file.write_text(
+        "version: 1\nname: ages\nmode: update\n"
+        "sources: {ages: {format: csv, path: ages.csv, schema: {id: string, age: int}}}\n"
+        "nodes: [{type: Person, from: ages, id: id, columns: {age: age}}]\n"
+    )
+    with pytest.raises(LoadRejected, match="there is no Person 'p99' to update") as refused:
+        pipeline.run(file)
+    assert refused.value.details["counts"] == {"unknown_key": 1}
+    (tmp_path / "ages.csv").write_text("id,age\np1,61\n")
+    pipeline.run(file)
+    people = {
+        each["id"]: each["age"] for each in graph.snapshot().scan("Person").read_all().to_pylist()
+    }
+    assert (people["p0"], people["p1"]) == (51, 61)
+
+
 def test_a_file_is_one_commit_and_the_same_run_again_is_none(
     crm: Path, graph: Graph, pipeline: Pipeline
 ) -> None:

@@ -357,6 +357,7 @@ def test_bad_rows_are_named_by_file_and_row(
     assert isinstance(found, list)
     shown = [(each["source"], each["input_line"]) for each in found]
     assert shown == [(str(tmp_path / "b.parquet"), n) for n in range(1, 7)]
+    assert f"{tmp_path / 'b.parquet'}, row 1: " in caught.value.message
     assert rows(graph) == []
 
 

@@ -6,15 +6,23 @@ import json
 import os
 import subprocess
 import sys
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+from pyarrow import orc
+from tests.extended import thinned
 from tests.spark.derby_tables import DRIVER, TABLE, address, execute, rows_of
 
 from omnigraph import Graph
 from omnigraph.errors import SourceError
+from omnigraph.pipeline.sources.cursors import near
+from omnigraph.pipeline.sources.frames import read_frame
 from omnigraph.pipeline.spark.session import PipelineSession
+from omnigraph.pipeline.spec.pipeline_spec import Cursor, CursorType, SourceFormat, SourceSpec
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -94,6 +102,62 @@ def test_a_source_declares_the_zone_of_its_clocks(
         "summer": "2024-03-10T07:00:00.000Z",
         "winter": "2024-03-10T06:59:00.000Z",
     }
+
+
+FILES = """
+version: 1
+name: files
+mode: append
+sources:
+  events:
+    {{format: {form}, path: events.{form}, options: {options}, timezone: America/New_York}}
+nodes:
+  - {{type: Event, from: events, columns: {{name: name, at: at}}}}
+"""
+LOCAL = {"winter": "2024-03-10 01:59:00", "skipped": "2024-03-10 02:30:00"}
+TEXTS = {
+    "csv": "name,at\n" + "".join(f"{name},{at}\n" for name, at in LOCAL.items()),
+    "json": "".join(f'{{"name":"{name}","at":"{at}"}}\n' for name, at in LOCAL.items()),
+}
+
+
+@pytest.mark.parametrize("form", thinned(["csv", "parquet", "orc", "json"], keep=3))
+def test_files_have_times_of_the_zone_that_their_source_declares(
+    tmp_path: Path, graph: Graph, session: PipelineSession, form: str
+) -> None:
+    path = tmp_path / f"events.{form}"
+    if form in TEXTS:
+        path.write_text(TEXTS[form])
+    else:
+        moments = [datetime.fromisoformat(at) for at in LOCAL.values()]
+        table = pa.table({"name": list(LOCAL), "at": pa.array(moments, pa.timestamp("us"))})
+        (pq if form == "parquet" else orc).write_table(table, path)
+    options = {"csv": "{inferSchema: true}", "json": "{inferTimestamp: true}"}.get(form, "{}")
+    file = tmp_path / "files.yaml"
+    file.write_text(FILES.format(form=form, options=options))
+    graph.pipeline(session.spark).run(file)
+    assert stored(graph) == {
+        "skipped": "2024-03-10T07:30:00.000Z",
+        "winter": "2024-03-10T06:59:00.000Z",
+    }
+
+
+def test_a_cursor_over_local_times_is_left_to_the_database(
+    tmp_path: Path, session: PipelineSession
+) -> None:
+    execute(session.spark, tmp_path, [TABLE, *rows_of("events", LOCAL.items())])
+    options = {"url": address(tmp_path), "dbtable": "events", "driver": DRIVER}
+    spec = SourceSpec(
+        name="events", format=SourceFormat.JDBC, options=options, timezone="America/New_York"
+    )
+    cursor = Cursor(column="SEEN", type=CursorType.TIMESTAMP)
+    around = near(cursor, "2024-03-10T07:00:00.000000Z", "2024-03-10T08:00:00.000000Z")
+    frame = read_frame(session, spec, near=around)
+    plan = frame._jdf.queryExecution().executedPlan().toString()
+    assert "GreaterThanOrEqual(SEEN,2024-03-09T03:00)" in plan
+    assert "LessThanOrEqual(SEEN,2024-03-11T04:00)" in plan
+    assert frame.count() == 2
+    assert near(cursor, None) is None
 
 
 def test_a_java_of_another_zone_is_refused_with_the_option_that_it_needs(

@@ -32,8 +32,13 @@ def schema_text(schema: str | Path) -> str:
     Raises:
         InvalidArgument: it is none.
     """
-    if not isinstance(schema, Path):
+    if isinstance(schema, str):
         return schema
+    if not isinstance(schema, Path):
+        raise InvalidArgument(
+            f"a schema is .pg text, or the Path of a file, not {type(schema).__name__}",
+            argument="schema",
+        )
     try:
         return schema.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:

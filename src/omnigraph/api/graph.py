@@ -108,7 +108,7 @@ class Graph:
         self._gate = (gate or UNGUARDED).for_actor(actor)
         self._actor = actor
         self._owns = owns
-        self.branches = GraphBranches(coordinator, self._gate)
+        self.branches = GraphBranches(coordinator, self._gate, self._engine.external_blobs)
         self.tags = GraphTags(coordinator, self._gate)
         self.commits = GraphCommits(coordinator, self._gate)
         self.changes = GraphChanges(coordinator, self._gate)

@@ -1,8 +1,8 @@
 """The source of a load as callers give it, and the lane that it takes.
 
-One NDJSON input up to the threshold is read here and loaded in this process. Folders, globs,
-addresses, tabular formats and larger inputs belong to Spark, and with an active session of Spark
-every input that Spark can read does.
+One NDJSON input up to the threshold is read here and loaded in this process; so is one CSV or
+Parquet file that can be read without Spark. Folders, globs, addresses, other formats and larger
+inputs belong to Spark, and with an active session of Spark every input that Spark can read does.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from urllib.parse import unquote
 from omnigraph.errors import InvalidArgument, SourceError
 from omnigraph.graph.validation import arrow_table
 from omnigraph.lang.suggest import did_you_mean
-from omnigraph.pipeline.files.formats import guess_format
+from omnigraph.pipeline.files.formats import guess_format, reader_options
 
 if TYPE_CHECKING:
     from omnigraph.engine.writes.loads import LoadContent
@@ -27,6 +27,8 @@ LoadSource: TypeAlias = "str | Path | bytes | BinaryIO | Mapping[str, ArrowRows]
 NDJSON: Final = "ndjson"
 _COMPRESSED: Final = (".gz", ".gzip", ".zst", ".bz2", ".xz")
 _FORMATS: Final = (NDJSON, "json", "csv", "parquet", "orc", "table")
+_HERE: Final = (NDJSON, "csv", "parquet")
+"""Formats of which one file of moderate size needs no Spark."""
 _ENGINES: Final = ("auto", "local", "spark")
 
 
@@ -45,10 +47,12 @@ def choose_lane(
     engine: str,
     most_bytes: int,
     has_session: bool = False,
+    options: Mapping[str, str] | None = None,
 ) -> Lane:
-    """Where a load runs: one NDJSON input of moderate size here, all else on Spark.
+    """Where a load runs: one NDJSON, CSV or Parquet file of moderate size here, all else on Spark.
 
-    `has_session`: a session of Spark is active, so that nobody waits for one to start.
+    `has_session`: a session of Spark is active, so that nobody waits for one to start. `options`:
+    of Spark's reader.
 
     Raises:
         InvalidArgument: the engine that is asked for cannot take the source.
@@ -62,7 +66,11 @@ def choose_lane(
         return _lane_of_rows(format_of(source, format), engine)
     path = local_path(source)
     kind = format_of(source, format)
-    why = f"the format {kind}" if kind != NDJSON else _why_spark(source, path, most_bytes)
+    why = f"the format {kind}" if kind not in _HERE else _why_spark(source, path, most_bytes)
+    if why is None and kind != NDJSON and engine != "spark" and path.is_file():
+        from omnigraph.pipeline.sources.local_source import why_spark
+
+        why = why_spark(path, kind, reader_options(str(path), kind, options or {}))
     if engine == "spark" or (why is not None and engine == "auto"):
         return Lane(engine="spark", why=why or "")
     if why is not None:

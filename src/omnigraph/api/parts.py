@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Literal
 
 from omnigraph.api.arguments import schema_text
 from omnigraph.graph.access import Action
+from omnigraph.graph.blobs.addresses import DENY_ALL
 from omnigraph.graph.changes.change_pages import (
     DEFAULT_PAGE,
     ChangePage,
@@ -44,17 +45,11 @@ from omnigraph.ids import MAIN_BRANCH, MAIN_BRANCH_ID
 from omnigraph.lang import SchemaPlan
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from datetime import timedelta
     from pathlib import Path
-    from typing import Any, TypeAlias
 
-    from omnigraph.graph.merge.merge_result import MergeResult
-    from omnigraph.graph.schema_apply.applied import SchemaApplied
-
-    # Any: values as JSON gives them.
-    Resolutions: TypeAlias = Iterable[Mapping[str, Any]] | bytes | None
-
+    from omnigraph.graph.blobs.addresses import ExternalBlobs
     from omnigraph.graph.gate import Gate
     from omnigraph.graph.history.tag import Tag
     from omnigraph.graph.history.targets import ReadTarget
@@ -65,6 +60,9 @@ if TYPE_CHECKING:
     from omnigraph.graph.maintenance.optimize_report import OptimizeReport
     from omnigraph.graph.maintenance.verify_report import VerifyReport
     from omnigraph.graph.merge.merge_plan import MergePlan
+    from omnigraph.graph.merge.merge_result import MergeResult
+    from omnigraph.graph.merge.resolutions import Resolutions
+    from omnigraph.graph.schema_apply.applied import SchemaApplied
     from omnigraph.graph.schema_apply.dependents import SchemaDependent
     from omnigraph.lang import Catalog
 
@@ -72,10 +70,16 @@ if TYPE_CHECKING:
 class GraphBranches:
     """`graph.branches`."""
 
-    def __init__(self, coordinator: GraphCoordinator, gate: Gate) -> None:
+    def __init__(
+        self,
+        coordinator: GraphCoordinator,
+        gate: Gate,
+        external_blobs: ExternalBlobs = DENY_ALL,
+    ) -> None:
         self._graph = coordinator
         self._branches = Branches(coordinator)
         self._gate = gate
+        self._external_blobs = external_blobs
 
     def create(self, name: str, *, from_: str = MAIN_BRANCH) -> Branch:
         """Create a branch at the head of another; copies no data.
@@ -137,9 +141,9 @@ class GraphBranches:
             into: the branch that gets them: "ours".
             strategy: what becomes of conflicts: `fail`, or the form of one side, `ours` or
                 `theirs`.
-            resolutions: decisions for single entities, which win over the strategy: mappings with
-                `type`, `id` and `take` (`ours`, `theirs`, `base`, `delete`) or `row`; or such lines
-                of JSON as bytes.
+            resolutions: decisions for single entities, which win over the strategy: one or more
+                mappings with `type`, `id` and `take` (`ours`, `theirs`, `base`, `delete`) or `row`;
+                or such lines of JSON.
             delete_branch: delete the source afterwards, unless it has moved on.
             if_commit: merge only while this commit is the head of `into`.
             idempotency_key: the same key and request again give the first commit.
@@ -165,6 +169,7 @@ class GraphBranches:
                 if_commit=if_commit,
                 idempotency_key=idempotency_key,
                 actor_id=self._gate.actor,
+                external_blobs=self._external_blobs,
             ),
         )
 
@@ -186,6 +191,7 @@ class GraphBranches:
                 into=into,
                 strategy=strategy,
                 resolutions=parse_resolutions(resolutions),
+                external_blobs=self._external_blobs,
             ),
         )
 
@@ -624,6 +630,14 @@ class GraphMaintenance:
         """
         return maintenance_status(self._graph, branch)
 
+    def unsettled_writes(self) -> int:
+        """How many writes have begun to commit and are not settled; one listing, nothing is read.
+
+        A write that commits right now is one of them for a moment. One that stays has lost its
+        writer, and waits for the next write to its branch or the next open.
+        """
+        return self._graph.sidecars.count()
+
     def run_due(self, *, progress: Progress | None = None) -> MaintenanceRound:
         """Do what is due now, unless another process is at it.
 
@@ -638,7 +652,7 @@ class GraphMaintenance:
             ReadOnlyGraph: the graph is open read-only.
         """
         self._graph.require_writable()
-        return run_due(self._graph, progress=progress)
+        return run_due(self._graph, work_days=self._staging_ttl_days, progress=progress)
 
     def start(self, *, every_s: float = 60.0) -> None:
         """Do what is due in a thread of this process, now and after every pause, until `stop`.
@@ -651,7 +665,8 @@ class GraphMaintenance:
         """
         self._graph.require_writable()
         self.stop()
-        self._background = BackgroundMaintenance(self._graph, every_s)
+        days = self._staging_ttl_days
+        self._background = BackgroundMaintenance(self._graph, every_s, work_days=days)
 
     def stop(self) -> None:
         """Begin no other round, and wait for the one that runs; nothing if there is none."""

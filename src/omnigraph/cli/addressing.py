@@ -245,12 +245,14 @@ def configured_store(
 ) -> str | None:
     """The storage of a profile, the one in the environment if none is named, or of the defaults.
 
+    `None` if there is no profile and no default, or it leads to a server.
+
     Raises:
-        UsageError: the profile does not exist, or leads elsewhere.
+        UsageError: the profile does not exist, or leads to a cluster.
     """
     configuration = Configuration(operator=config, project=None, settings=settings)
     binding, origin = _binding(configuration, profile)
-    if binding is None:
+    if binding is None or binding.server is not None:
         return None
     if binding.store is None:
         raise UsageError(f"{origin}: no store is set; give {STORE} URI")

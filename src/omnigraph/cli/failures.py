@@ -9,6 +9,7 @@ import re
 import traceback
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Final
 
 import typer
@@ -45,10 +46,13 @@ _PLANNED_COMMANDS: Final = frozenset(
 )
 
 
-def report(error: OmnigraphError, output: Output, *, is_repeatable: bool = False) -> int:
+def report(
+    error: OmnigraphError, output: Output, *, is_repeatable: bool = False, log: Path | None = None
+) -> int:
     """Show an error and return the exit code of the process.
 
-    `is_repeatable`: the command has an idempotency key. The exit code stands even when nobody can
+    `is_repeatable`: the command has an idempotency key. `log`: where Spark has logged what failed,
+    if it has. The exit code stands even when nobody can
     be told: standard error may be closed or full.
     """
     with contextlib.suppress(OSError):
@@ -58,8 +62,10 @@ def report(error: OmnigraphError, output: Output, *, is_repeatable: bool = False
             output.fail(error.message)
         else:
             output.fail(harmless(one_line(error.message)))
-            for line in (*_further_violations(error), *_further_refusals(error)):
+            for line in _further(error):
                 output.explain(f"  {harmless(one_line(line))}")
+            if log is not None and log.is_file():
+                output.explain(f"  what Spark logged is in {log}")
     return exit_code_of(error, is_repeatable=is_repeatable)
 
 
@@ -83,6 +89,15 @@ def translate(error: Exception) -> OmnigraphError:
 def render_traceback(error: Exception) -> str:
     """The way to an error, for `--log-level debug`."""
     return "".join(traceback.format_exception(error)).rstrip("\n")
+
+
+def _further(error: OmnigraphError) -> Iterator[str]:
+    """What follows the message."""
+    yield from _further_violations(error)
+    yield from _further_refusals(error)
+    mistakes = error.details.get("mistakes")
+    if isinstance(mistakes, list):
+        yield from (f"{each['message']}" for each in mistakes[1:] if isinstance(each, dict))
 
 
 def _further_violations(error: OmnigraphError) -> Iterator[str]:
@@ -130,9 +145,9 @@ def _further_refusals(error: OmnigraphError) -> Iterator[str]:
 
 
 def _placed(violation: Mapping[str, object]) -> str:
-    """A violation with the line of the input, or else the type, that it is about."""
+    """A violation with the line or row of the input, or else the type, that it is about."""
     line, kind, source = (violation.get(name) for name in ("input_line", "type", "source"))
-    parts = [] if line is None else [f"line {line}"]
+    parts = [] if line is None else [f"{violation.get('input_unit', 'line')} {line}"]
     if parts and source is not None:
         parts.insert(0, f"{source}")
     if violation["code"] == "orphan_edge":

@@ -54,7 +54,8 @@ from omnigraph.cli.global_options import GRAPH, Scope
 from omnigraph.cli.logs import start_logging
 from omnigraph.cli.output import ColorMode, prepare_streams, settle_streams
 from omnigraph.cli.session import Session, open_session, session_of
-from omnigraph.errors import Cancelled
+from omnigraph.cli.spark_log import log_path
+from omnigraph.errors import Cancelled, SettingInvalid
 from omnigraph.settings import LogLevel
 
 _HELP: Final = """A typed property-graph database on a lakehouse.
@@ -283,5 +284,11 @@ def _dispatch(program: typer.Typer, name: str, arguments: Sequence[str], session
     except Exception as error:  # noqa: BLE001 - the edge of the process: everything ends as an error
         if session.log_level is LogLevel.DEBUG:
             session.output.explain(render_traceback(error))
-        return report(translate(error), session.output, is_repeatable=session.is_repeatable)
+        settings = session.settings
+        return report(
+            translate(error),
+            session.output,
+            is_repeatable=session.is_repeatable,
+            log=None if isinstance(settings, SettingInvalid) else log_path(settings),
+        )
     return int(code or exit_codes.OK)

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from omnigraph.cli.output import Output
+    from omnigraph.graph.merge.conflicts import Conflict
     from omnigraph.graph.merge.merge_plan import MergePlan
     from omnigraph.graph.merge.merge_result import MergeResult
 
@@ -31,6 +32,7 @@ def show_plan(output: Output, plan: MergePlan, *, as_json: bool) -> int:
                 for row in conflict.rows()
             ],
         )
+        output.write_each(map(_rule_line, filter(_is_without_values, plan.conflict_list)))
     else:
         output.write(f"{plan.source} into {plan.target}: {_outcome(plan.outcome)}")
         output.write_each(map(_table_line, plan.tables.items()))
@@ -38,6 +40,15 @@ def show_plan(output: Output, plan: MergePlan, *, as_json: bool) -> int:
 
 
 _CONFLICT_COLUMNS = ("type", "id", "kind", "property", "base", "ours", "theirs")
+
+
+def _is_without_values(conflict: Conflict) -> bool:
+    """Whether only its message tells what is wrong, as that of a broken rule does."""
+    return conflict.base is None and conflict.ours is None and conflict.theirs is None
+
+
+def _rule_line(conflict: Conflict) -> str:
+    return f"{conflict.type_name} {conflict.entity_id}: {conflict.told}"
 
 
 def show_result(output: Output, result: MergeResult, *, as_json: bool) -> None:

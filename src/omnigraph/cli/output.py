@@ -8,11 +8,12 @@ until the command has succeeded.
 
 import json
 import os
+import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import IO
+from typing import IO, Final
 
 import typer
 
@@ -157,7 +158,13 @@ class Output:
         from rich.table import Table
         from rich.text import Text
 
-        table = Table(*header, box=None, pad_edge=False)
+        table = Table(box=None, pad_edge=False)
+        for at, name in enumerate(header):
+            # An id that is cut is none.
+            is_id = any(_ID.fullmatch(row[at]) for row in rows)
+            table.add_column(name, no_wrap=is_id, overflow="ignore" if is_id else "fold")
+            if is_id:
+                table.columns[at].min_width = max(len(row[at]) for row in rows)
         for row in rows:
             first = Text.from_ansi(self._paint(row[0], row[0], to_stderr=False))
             table.add_row(first, *map(Text, row[1:]))
@@ -170,6 +177,10 @@ class Output:
     def _emit(self, text: str | bytes, *, to_stderr: bool) -> None:
         stream = sys.stderr if to_stderr else sys.stdout
         typer.echo(text, err=to_stderr, color=self._has_color(stream))
+
+
+_ID: Final = re.compile(r"[0-9A-HJKMNP-TV-Z]{26}")
+"""Of a commit or an operation."""
 
 
 def prepare_streams() -> None:

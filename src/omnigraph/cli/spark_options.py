@@ -1,11 +1,11 @@
 """Options of the commands that may run on Spark: which cluster, and how it is set up."""
 
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from omnigraph.cli.spark_log import log_path, with_quiet_log
 from omnigraph.errors import UsageError
 from omnigraph.settings import Engine
 
@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from omnigraph.cli.output import Output
 
 _PANEL: Final = "Spark"
-_JAVA_OPTIONS: Final = "spark.driver.extraJavaOptions"
-_LOG_FILE: Final = Path(__file__).with_name("spark_log.properties")
 
 LaneOption = Annotated[
     Engine | None,
@@ -108,7 +106,11 @@ def with_spark(
     spark = replace(
         spark,
         engine=spark.engine if engine is None else engine,
-        conf=_with_quiet_log({**spark.conf, **read_pairs("--spark-conf", conf)}, spark.remote),
+        conf=with_quiet_log(
+            {**spark.conf, **read_pairs("--spark-conf", conf)},
+            spark.remote,
+            log_path(target.settings),
+        ),
     )
     return replace(target, settings=replace(target.settings, spark=spark))
 
@@ -126,18 +128,6 @@ def read_pairs(option: str, texts: list[str] | None) -> "Mapping[str, str]":
             raise UsageError(f"{option} {text!r}: expected KEY=VALUE")
         pairs[key] = value
     return pairs
-
-
-def _with_quiet_log(conf: "Mapping[str, str]", remote: str | None) -> "Mapping[str, str]":
-    """Options under which Spark logs errors alone, unless its log is set up otherwise.
-
-    An endpoint has a log of its own; and a space would end the option.
-    """
-    java_options = conf.get(_JAVA_OPTIONS, "")
-    if remote is not None or "log4j" in java_options or " " in str(_LOG_FILE):
-        return conf
-    ours = f"-Dlog4j2.configurationFile={_LOG_FILE.as_uri()}"
-    return {**conf, _JAVA_OPTIONS: f"{java_options} {ours}".strip()}
 
 
 def _require_own_session(names: list[str], engine: Engine | None) -> None:

@@ -6,6 +6,7 @@ What a name takes and gives is that of the call it is bound to, which a `RemoteG
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Literal, Self
 
 from omnigraph.client import calls
@@ -14,7 +15,9 @@ from omnigraph.client.endpoint import Endpoint
 from omnigraph.client.followed_blocks import FollowedPages
 from omnigraph.client.load_input import read_lines
 from omnigraph.client.remote_diff import AsyncChangeSet, filter_of
+from omnigraph.client.table_lines import table_lines
 from omnigraph.ids import MAIN_BRANCH
+from omnigraph.lang import compile_schema
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable
@@ -62,9 +65,19 @@ class AsyncGraph:
         branch: str = MAIN_BRANCH,
         from_: str | None = None,
         idempotency_key: str | None = None,
+        **others: object,
     ) -> JobReport:
-        """Load nodes and edges as one commit; a file is read in a thread."""
-        content = await asyncio.to_thread(read_lines, source)
+        """Load nodes and edges as one commit; what is to be read or converted is in a thread.
+
+        Raises:
+            as `RemoteGraph.load`.
+        """
+        calls.refuse_load_options(others)
+        if isinstance(source, Mapping):
+            catalog = compile_schema(await self.schema.show())
+            content = await asyncio.to_thread(table_lines, catalog, source, mode=mode)
+        else:
+            content = await asyncio.to_thread(read_lines, source)
         return await self._http.send(
             calls.load(
                 content, mode=mode, branch=branch, from_=from_, idempotency_key=idempotency_key

@@ -53,6 +53,7 @@ Body: TypeAlias = Mapping[str, Any]  # Any: JSON of a server, whose shape the co
 ARROW_TYPE: Final = "application/vnd.apache.arrow.stream"
 _PLAN_FIELDS: Final = frozenset(
     {"query", "snapshot", "executor", "ops", "search", "order", "limit", "warnings"}
+    | {"offset", "groups", "distinct", "having", "counts"}
 )
 _STEP_FIELDS: Final = frozenset(
     {"kind", "type_kind", "entity", "type_name", "property_name", "property", "code"}
@@ -299,6 +300,8 @@ def _conflict(body: Body) -> Conflict:
         base=_image(body.get("base")),
         ours=_image(body.get("ours")),
         theirs=_image(body.get("theirs")),
+        entity_ids=tuple(body.get("entity_ids", ())),
+        remedy=body.get("remedy"),
     )
 
 
@@ -440,6 +443,11 @@ def plan(answer: Answer, target: QueryTarget) -> Plan:
         order=tuple(told["order"]),
         limit=told["limit"],
         warnings=tuple(told["warnings"]),
+        offset=told.get("offset"),
+        groups=told.get("groups", {}),
+        distinct=told.get("distinct", False),
+        having=tuple(told.get("having", ())),
+        counts=tuple(told.get("counts", ())),
         measured={name: value for name, value in told.items() if name not in _PLAN_FIELDS},
     )
 

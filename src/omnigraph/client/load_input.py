@@ -2,33 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import BinaryIO, TypeAlias
+from typing import TYPE_CHECKING, BinaryIO, TypeAlias
 
 from omnigraph.client.calls import not_served
 from omnigraph.errors import InvalidArgument, SourceError
 from omnigraph.limits import MAX_REQUEST_LOAD_BYTES
 
-LoadSource: TypeAlias = "str | Path | bytes | BinaryIO"
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from omnigraph.graph.validation import ArrowRows
+
+LineSource: TypeAlias = "str | Path | bytes | BinaryIO"
+LoadSource: TypeAlias = "LineSource | Mapping[str, ArrowRows]"
 
 _ONE_MORE = MAX_REQUEST_LOAD_BYTES + 1
 
 
-def read_lines(source: LoadSource) -> bytes:
+def read_lines(source: LineSource) -> bytes:
     """The lines, read completely; one byte more than a request takes tells that there is more.
 
     Raises:
         InvalidArgument: it is no source.
         SourceError: it is missing or cannot be read.
-        NotServed: it is Arrow data, which this version does not send.
+        NotServed: it is a folder or an address.
     """
     if isinstance(source, bytes | bytearray | memoryview):
         return bytes(source)
     if isinstance(source, str | Path):
         return _read_file(_path(source))
-    if isinstance(source, Mapping):
-        raise not_served("load of Arrow data", "send NDJSON, or load with access to storage")
     if hasattr(source, "read"):
         content = source.read(_ONE_MORE)
         if isinstance(content, bytes):
@@ -37,7 +40,8 @@ def read_lines(source: LoadSource) -> bytes:
             "the source gives text; open it in binary mode ('rb')", argument="source"
         )
     raise InvalidArgument(
-        f"a source is a path, NDJSON bytes or an open binary file, not {type(source).__name__}",
+        "a source is a path, NDJSON bytes, an open binary file, or a mapping of type names to"
+        f" Arrow data, not {type(source).__name__}",
         argument="source",
     )
 

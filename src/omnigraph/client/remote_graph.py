@@ -6,6 +6,7 @@ and `decoding`, which all transports share.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Literal, NoReturn, Self
 
 from omnigraph.client import calls
@@ -22,10 +23,11 @@ from omnigraph.client.remote_parts import (
     RemoteSchema,
     RemoteTags,
 )
+from omnigraph.client.table_lines import table_lines
 from omnigraph.ids import MAIN_BRANCH
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from types import TracebackType
 
     from omnigraph.client.decoding import RemoteSnapshot
@@ -204,16 +206,23 @@ class RemoteGraph:
         idempotency_key: str | None = None,
         **others: object,
     ) -> JobReport:
-        """Load nodes and edges as one commit; as `Graph.load`, at most 32 MiB.
+        """Load nodes and edges as one commit; as `Graph.load`, at most 32 MiB of lines.
+
+        Tables are sent as lines, for which the schema is asked first.
 
         Raises:
-            NotServed: an option was given that needs the storage of the graph.
+            NotServed: an option was given that needs the storage of the graph, as `dry_run` does.
             OutcomeUnknown: the connection was lost after the request was sent.
         """
         calls.refuse_load_options(others)
+        content = (
+            table_lines(self.schema.catalog, source, mode=mode)
+            if isinstance(source, Mapping)
+            else read_lines(source)
+        )
         return self._http.send(
             calls.load(
-                read_lines(source),
+                content,
                 mode=mode,
                 branch=branch,
                 from_=from_,

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
     from pathlib import Path
 
-    from omnigraph.client.calls.branches import Resolutions
     from omnigraph.client.connection import Connection
     from omnigraph.client.decoding import RemoteBranch
     from omnigraph.graph.changes.change_pages import CommitChanges
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
     from omnigraph.graph.history.targets import ReadTarget
     from omnigraph.graph.merge.merge_plan import MergePlan
     from omnigraph.graph.merge.merge_result import MergeResult
+    from omnigraph.graph.merge.resolutions import Resolutions
     from omnigraph.graph.results.mutation_result import MutationResult
     from omnigraph.graph.results.query_result import QueryResult
     from omnigraph.graph.schema_apply.applied import SchemaApplied

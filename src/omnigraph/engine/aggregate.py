@@ -20,7 +20,7 @@ from omnigraph.engine.optional_entities import OptionalEntities
 from omnigraph.engine.order import value_codes
 from omnigraph.engine.sums import count_rows, sum_floats, sum_integers
 from omnigraph.errors import NumericOverflow, ResourceLimit
-from omnigraph.graph.arrays import encode, is_given
+from omnigraph.graph.arrays import encode, equality_codes, is_given
 from omnigraph.graph.query.compare import Const, repeated
 from omnigraph.lang import ir
 from omnigraph.lang.arrow_schema import arrow_type
@@ -124,7 +124,7 @@ def _key_codes(key: ir.Expr, bindings: Bindings, evaluator: Evaluator) -> tuple[
         case ir.Prop(var, name):
             bound = bindings.columns[var]
             entities = bound.entities
-            if name == entities.table.identity:
+            if name == entities.identity:
                 return bound.at, entities.size
             values, at = entity_values(bound, name)
             distinct, codes = encode(values)
@@ -159,7 +159,9 @@ def _aggregated(agg: ir.Agg, bindings: Bindings, groups: Groups, evaluator: Eval
         rows, at = rows[has], at[has]
         weights = None if weights is None else weights[has]
     if agg.distinct:
-        rows, at = _once(values, at, rows)
+        # Of nodes each counts for itself, whatever its id.
+        places = at if isinstance(agg.arg, ir.NodeId) else equality_codes(values)[at]
+        rows, at = _once(places, at, rows)
         weights = None
     counts = count_rows(rows, groups.size, weights)
     match agg.func:
@@ -176,9 +178,8 @@ def _aggregated(agg: ir.Agg, bindings: Bindings, groups: Groups, evaluator: Eval
             return _extremes(values, at, rows, groups.size, is_max=agg.func is AggFunc.MAX)
 
 
-def _once(values: Values, at: Numbers, rows: Numbers) -> tuple[Numbers, Numbers]:
-    """The rows with each value once for each group."""
-    places = value_codes(values)[at]
+def _once(places: Numbers, at: Numbers, rows: Numbers) -> tuple[Numbers, Numbers]:
+    """The rows with each value, told by its place, once for each group."""
     size = int(places.max()) + 1 if len(places) else 1
     _, first = np.unique(rows * size + places, return_index=True)
     return rows[first], at[first]

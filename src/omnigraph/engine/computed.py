@@ -126,9 +126,26 @@ _FLOATS: Mapping[ValueFunc, Callable[..., Any]] = {  # Any: as above
     ValueFunc.DIVIDE: pc.divide,
     ValueFunc.NEGATIVE: pc.negate,
 }
+_SHARP_S = "\u00df"
+
+
+def _upper(texts: Any) -> Any:  # noqa: ANN401 - an array of texts
+    """Capitals, letter by letter: what has no single one stays as it is.
+
+    Arrow takes the capital that the German sharp s was given later for its mapping, Unicode none.
+    """
+    if not pc.any(pc.match_substring(texts, _SHARP_S), min_count=0).as_py():
+        return pc.utf8_upper(texts)
+    parts: Any = pc.split_pattern(texts, _SHARP_S)  # Any: lists of texts
+    capitals = pa.ListArray.from_arrays(
+        parts.offsets, pc.utf8_upper(parts.values), mask=parts.is_null()
+    )
+    return pc.binary_join(capitals, _SHARP_S)
+
+
 _TEXTS: Mapping[ValueFunc, Callable[..., Any]] = {  # Any: as above
     ValueFunc.LOWER: pc.utf8_lower,
-    ValueFunc.UPPER: pc.utf8_upper,
+    ValueFunc.UPPER: _upper,
     ValueFunc.TRIM: pc.utf8_trim_whitespace,
 }
 _TIMES: Mapping[ValueFunc, Callable[..., Any]] = {  # Any: as above

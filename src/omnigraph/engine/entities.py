@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from omnigraph.errors import InternalError
 from omnigraph.graph.arrays import ascending, one_array, row_ids_of, text_array
+from omnigraph.graph.query.compare import repeated
 from omnigraph.graph.query.topology import FEW, RowNumbers, find_ids
 from omnigraph.storage.reading import ROW_ID
 
@@ -135,6 +136,19 @@ class Entities:
         """Numbers that compare as the ids of these entities do."""
         ranks = self.ranks
         return at if ranks is None else ranks[at]
+
+    def id_rank(self, at: Numbers) -> Numbers:
+        """The same, where two entities may have one id: then their numbers are equal."""
+        return self.rank(at)
+
+    @property
+    def identity(self) -> str | None:
+        """The property whose value is the id."""
+        return self.table.identity
+
+    def type_names(self, at: Numbers) -> Values:
+        """The name of the type of each."""
+        return repeated(self.table.item.name, pa.string(), len(at))
 
     def has(self, name: str) -> bool:
         """Whether a column is in memory."""

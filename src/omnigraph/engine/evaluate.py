@@ -5,7 +5,7 @@ A filter on one variable is evaluated for its distinct entities, not for each ro
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,17 +15,18 @@ from omnigraph.engine.bindings import Bindings, Bound
 from omnigraph.engine.computed import Computer
 from omnigraph.engine.entities import distinct
 from omnigraph.engine.optional_entities import OptionalEntities
+from omnigraph.engine.union_entities import UnionEntities
 from omnigraph.errors import InternalError
-from omnigraph.graph.arrays import nulled, text_array
-from omnigraph.graph.query.compare import Column, Const, Operand, repeated
+from omnigraph.graph.arrays import text_array
+from omnigraph.graph.query.compare import Column, Const, Operand
 from omnigraph.graph.query.pushdown import constant_value
 from omnigraph.lang import ir
 from omnigraph.lang.ir import FilterOp
-from omnigraph.lang.ir_parts import expr_variables, variables_of
+from omnigraph.lang.ir_parts import expr_variables, operands_of, variables_of
 from omnigraph.lang.types import BOOL, F64, I64, STRING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Mapping
 
     from numpy.typing import NDArray
 
@@ -50,6 +51,8 @@ class Evaluator:
     budget: Budget
     count: Callable[[ir.CountOf, Bindings], Numbers]
     """How many solutions a block has for each row."""
+    constants: dict[str, Const] = field(default_factory=dict)
+    """Parameters that were looked at."""
 
     @property
     def computer(self) -> Computer[Bindings]:
@@ -62,7 +65,7 @@ class Evaluator:
         """For each row whether the condition is true."""
         match item:
             case ir.Filter(ir.NodeId(left), FilterOp.EQ | FilterOp.NE, ir.NodeId(right)) if (
-                not _may_be_nothing(bindings, left, right)
+                _has_rows_of_one_table(bindings, left, right)
             ):
                 is_same = same_entity(bindings.columns[left], bindings.columns[right])
                 return is_same if item.op is FilterOp.EQ else ~is_same
@@ -76,17 +79,26 @@ class Evaluator:
         return self._truth(item, narrow)[inverse]
 
     def _truth(self, item: ir.Condition, bindings: Bindings) -> Mask:
-        if bindings.rows <= ROWS_AT_ONCE:
-            return self._truth_at_once(item, bindings)
+        at_once = self._rows_at_once(item)
+        if bindings.rows <= at_once:
+            return self.computer.truth(item, bindings)
         # Values of rows are wide where numbers are not: no more than some are held.
-        parts = [
-            self._truth_at_once(item, bindings.keep(np.arange(start, stop)))
-            for start, stop in _slices(bindings.rows)
-        ]
+        parts: list[Mask] = []
+        for start in range(0, bindings.rows, at_once):
+            self.budget.check()
+            some = bindings.keep(np.arange(start, min(bindings.rows, start + at_once)))
+            parts.append(self.computer.truth(item, some))
         return np.concatenate(parts)
 
-    def _truth_at_once(self, item: ir.Condition, bindings: Bindings) -> Mask:
-        return self.computer.truth(item, bindings)
+    def _rows_at_once(self, item: ir.Condition) -> int:
+        """All where only numbers are held; no list is read into a table for a few rows each."""
+        operands = list(operands_of(item))
+        if all(map(_is_narrow, operands)):
+            return max(1, self.budget.max_rows)
+        constants = (expr for expr in operands if isinstance(expr, ir.Param | ir.Lit))
+        values = (constant_value(expr, self.params) for expr in constants)
+        lengths = (4 * len(value) for value in values if isinstance(value, list | tuple))
+        return max(ROWS_AT_ONCE, *lengths, 0)
 
     def operand(self, expr: ir.Expr, bindings: Bindings) -> Operand:
         """The value of an expression for each row, or for all."""
@@ -115,15 +127,18 @@ class Evaluator:
 
     def _leaf(self, expr: ir.Expr, bindings: Bindings) -> Operand:
         match expr:
-            case ir.Param(_, kind) | ir.Lit(_, kind):
-                return Const(constant_value(expr, self.params), kind)
+            case ir.Param(name):
+                return self._parameter(expr, name)
+            case ir.Lit(value, kind):
+                return Const(value, kind)
             case ir.Prop(var, name, kind):
                 return Column(property_values(bindings.columns[var], name), kind)
             case ir.NodeId(var):
                 bound = bindings.columns[var]
                 return Column(bound.entities.ids.take(bound.at), STRING)
-            case ir.TypeOf(var, name):
-                return Column(_type_names(bindings.columns[var], name), STRING)
+            case ir.TypeOf(var):
+                bound = bindings.columns[var]
+                return Column(bound.entities.type_names(bound.at), STRING)
             case ir.CountOf():
                 return Column(pa.array(self.count(expr, bindings), pa.int64()), I64)
             case ir.Search() | ir.MatchText() | ir.Fuzzy():
@@ -136,6 +151,12 @@ class Evaluator:
             case _:
                 raise InternalError(f"{type(expr).__name__} has no value for a single row")
 
+    def _parameter(self, param: ir.Param, name: str) -> Const:
+        """The value of a parameter, the same object for every part of the rows."""
+        if name not in self.constants:
+            self.constants[name] = Const(constant_value(param, self.params), param.type)
+        return self.constants[name]
+
     def scores(self, expr: ir.Bm25 | ir.Nearest, bindings: Bindings) -> Floats:
         """The score or distance of each row; NaN where there is none."""
         bound = bindings.columns[expr.var]
@@ -145,20 +166,21 @@ class Evaluator:
         return self.search.distances(expr, bound.entities, used)[inverse]
 
 
-def _type_names(bound: Bound, name: str) -> Values:
-    names = repeated(name, pa.string(), len(bound.at))
-    if not isinstance(bound.entities, OptionalEntities):
-        return names
-    return nulled(names, ~bound.entities.is_there(bound.at))
+def _has_rows_of_one_table(bindings: Bindings, *names: str) -> bool:
+    """No variable may be nothing, or of several types."""
+    others = (OptionalEntities, UnionEntities)
+    return not any(isinstance(bindings.columns[name].entities, others) for name in names)
 
 
-def _may_be_nothing(bindings: Bindings, *names: str) -> bool:
-    return any(isinstance(bindings.columns[name].entities, OptionalEntities) for name in names)
-
-
-def _slices(rows: int) -> Iterator[tuple[int, int]]:
-    for start in range(0, rows, ROWS_AT_ONCE):
-        yield start, min(rows, start + ROWS_AT_ONCE)
+def _is_narrow(expr: ir.Expr) -> bool:
+    """Whether a value is no wider than a number."""
+    match expr:
+        case ir.CountOf():
+            return True
+        case ir.Prop(type=kind) | ir.Param(type=kind) | ir.Lit(type=kind):
+            return kind.is_plain and not kind.is_text
+        case _:
+            return False
 
 
 def property_values(bound: Bound, name: str) -> Values:

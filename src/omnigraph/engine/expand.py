@@ -19,6 +19,7 @@ from omnigraph.engine.paths import walk_paths
 from omnigraph.engine.traversal import Choice, WalkShape, choose_mode
 from omnigraph.engine.walk import Reached, count_reached, ranges, walk
 from omnigraph.graph.arrays import ascending, mask_of, places_in, text_array
+from omnigraph.graph.query.pushdown import push_filters
 from omnigraph.graph.query.topology import (
     ABSENT,
     GraphIndex,
@@ -28,10 +29,10 @@ from omnigraph.graph.query.topology import (
 )
 from omnigraph.lang.ir import ExpandDirection, WalkProperty
 from omnigraph.settings.values import TraversalMode
-from omnigraph.storage.predicates import In, Or
+from omnigraph.storage.predicates import And, In, Or
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from omnigraph.engine.evaluate import Evaluator
     from omnigraph.engine.tables import QueryTable, QueryTables
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from omnigraph.graph.query.topology import Adjacency
     from omnigraph.lang import EdgeType, ir
     from omnigraph.settings.sections import QuerySettings
+    from omnigraph.storage.predicates import Predicate
 
 _PATHS = frozenset({WalkProperty.PATH, WalkProperty.PATH_BACK})
 
@@ -59,6 +61,11 @@ class Expander:
     budget: Budget
     needs: Needs
     warmer: TopologyWarmer
+
+    def source(self, op: ir.Expand) -> str:
+        """The node type that the walk begins at."""
+        edge = self.tables.snapshot.catalog.edge_types[op.edge]
+        return edge.to_type if op.direction is ExpandDirection.IN else edge.from_type
 
     def expand(self, op: ir.Expand, bindings: Bindings) -> tuple[Bindings, Choice | None]:
         """The rows with the new variables bound, and how a walk was done."""
@@ -94,6 +101,21 @@ class Expander:
         size = max((len(values) for values in told.values()), default=0)
         entities = Entities(self.tables.edge(op.edge), size, columns=told)
         return Bound(entities, np.arange(size) if positions is None else positions)
+
+    def count(self, op: ir.Expand, bound: Bound) -> Numbers:
+        """How many nodes the walk from each row reaches; none of them is looked at."""
+        edge = self.tables.snapshot.catalog.edge_types[op.edge]
+        used, inverse = distinct(bound.at, bound.entities)
+        hops = _hops(edge, op)
+        if hops is None or not len(used):
+            return np.zeros(len(bound.at), np.int64)
+        choice = self._choose(op, bound.entities, hops[1], len(used))
+        index = self._graph_index(op, edge, choice, bound.entities, used, hops[1])
+        adjacency, near, _ = _side(index, op.direction)
+        is_kept = choice.mode is TraversalMode.CSR
+        numbers = bound.entities.numbers_among(used, near, is_kept=is_kept)
+        counts = self._count(adjacency, numbers, hops)
+        return counts if bound.entities.is_everything(inverse) else counts[inverse]
 
     def has_neighbour(self, op: ir.Expand, bound: Bound) -> tuple[Mask, Choice | None]:
         """For each row whether there is any edge: the walk of a plain negation, without walking."""
@@ -248,10 +270,14 @@ class Expander:
         ids = text_array(source.entities.read(["id"], used)["id"])
         wanted = self.needs.of(edge_var, edges.item) or frozenset()
         columns = list(dict.fromkeys(["id", "src", "dst", *sorted(wanted)]))
-        if len(used) > self.settings.expand_indexed_max_frontier:
-            edge_rows = edges.scan(columns, with_row_ids=True)
+        pushed = push_filters(op.edge_filters, self.evaluator.params)
+        if pushed.is_never:
+            edge_rows = edges.lookup(ids.slice(0, 0), columns)
+        elif len(used) > self.settings.expand_indexed_max_frontier:
+            edge_rows = edges.scan(columns, pushed.predicate, with_row_ids=True)
         else:
-            edge_rows = _edges_at(edges, ids, op.direction, columns)
+            edge_rows = _edges_at(edges, ids, op.direction, columns, pushed.predicate)
+        edge_rows = self._filter_edges(edge_var, edges, edge_rows, pushed.rest)
         rows, near, far = _ends(edge_rows, ids, op.direction)
         order = np.argsort(near, kind="stable")
         counts = np.bincount(near, minlength=len(used))
@@ -262,6 +288,21 @@ class Expander:
         if kept.positions is not None:
             edge_bound = Bound(edge_bound.entities, edge_bound.at[kept.positions])
         return self._bind(bindings, inverse, kept, {op.dst_var: node, edge_var: edge_bound})
+
+    def _filter_edges(
+        self,
+        edge_var: str,
+        edges: QueryTable,
+        edge_rows: pa.Table,
+        filters: Sequence[ir.Condition],
+    ) -> pa.Table:
+        """The edges that pass what their scan could not judge."""
+        for item in filters:
+            entities = Entities.scanned(edges, edge_rows)
+            columns = {edge_var: Bound(entities, entities.everything)}
+            passed = self.evaluator.truth(item, Bindings(rows=entities.size, columns=columns))
+            edge_rows = edge_rows.filter(pa.array(passed))
+        return edge_rows
 
     def _bind(
         self, bindings: Bindings, inverse: Numbers, reached: Reached, columns: Mapping[str, Bound]
@@ -339,19 +380,24 @@ def _reached_ids(edge_rows: pa.Table, direction: ExpandDirection) -> Ids:
 
 
 def _edges_at(
-    edges: QueryTable, frontier: Ids, direction: ExpandDirection, columns: list[str]
+    edges: QueryTable,
+    frontier: Ids,
+    direction: ExpandDirection,
+    columns: list[str],
+    predicate: Predicate | None = None,
 ) -> pa.Table:
-    """The edges at the nodes of the frontier, each once."""
+    """The edges at the nodes of the frontier that the predicate lets through, each once."""
     match direction:
         case ExpandDirection.OUT:
-            return edges.lookup(frontier, columns, key="src")
+            return edges.lookup(frontier, columns, key="src", predicate=predicate)
         case ExpandDirection.IN:
-            return edges.lookup(frontier, columns, key="dst")
+            return edges.lookup(frontier, columns, key="dst", predicate=predicate)
         case ExpandDirection.BOTH if len(frontier) <= FEW_IDS:
-            either = Or((In("src", frontier), In("dst", frontier)))
-            return edges.scan(columns, either, with_row_ids=True)
+            either: Predicate = Or((In("src", frontier), In("dst", frontier)))
+            both = either if predicate is None else And((either, predicate))
+            return edges.scan(columns, both, with_row_ids=True)
         case ExpandDirection.BOTH:
-            return edges.scan(columns, with_row_ids=True)
+            return edges.scan(columns, predicate, with_row_ids=True)
 
 
 def _ends(

@@ -21,7 +21,9 @@ from omnigraph.lang.ir_parts import (
     filters_of,
     inner_ops,
     leaves_of,
+    of_type_name,
     operands_of,
+    variables_of,
 )
 
 if TYPE_CHECKING:
@@ -51,6 +53,7 @@ def explain(engine: Engine, request: QueryRequest, *, analyze: bool = False) -> 
         run = engine.plan_only(request, query)
     explainer = _Explainer(run=run, measures=measures)
     ops = tuple(explainer.ops(run.query.ops))
+    counts = tuple(explainer.counts())
     return Plan(
         query_name=compiled.query.name,
         target=request.target,
@@ -61,6 +64,10 @@ def explain(engine: Engine, request: QueryRequest, *, analyze: bool = False) -> 
         order=tuple(_order(query)),
         limit=run.query.limit,
         offset=run.query.offset,
+        groups=_groups(run.query),
+        distinct=bool(run.query.distinct),
+        having=tuple(filter_text(item) for item in run.query.having or ()),
+        counts=counts,
         warnings=(*_lints(request, compiled.query.name), *explainer.warnings),
         measured=measured,
     )
@@ -81,8 +88,6 @@ class _Explainer:
     run: QueryRun
     measures: _Measures
     warnings: list[str] = field(default_factory=list)
-    _types: dict[str, str] = field(default_factory=dict)
-    """By node variable: its type."""
     _rows: dict[str, float] = field(default_factory=dict)
     """By variable: the estimated rows of the part of the match that binds it."""
 
@@ -99,6 +104,20 @@ class _Explainer:
                 step |= {"rows": measure[0], "elapsed_ms": measure[1] / 1_000}
             yield step
 
+    def counts(self) -> Iterator[dict[str, Any]]:
+        """The blocks that are counted for rows of the result, each once."""
+        for block in dict.fromkeys(counts_outside(self.run.query)):
+            yield {"op": "Count", "text": expr_text(block), "inner": self._inner(block.inner)}
+
+    def _inner(self, ops: Sequence[ir.Op]) -> list[dict[str, Any]]:
+        inner = _Explainer(
+            run=self.run,
+            measures=self.measures,
+            warnings=self.warnings,
+            _rows=dict(self._rows),
+        )
+        return list(inner.ops(ops))
+
     def _step(self, op: ir.Op) -> dict[str, Any]:
         match op:
             case ir.NodeScan():
@@ -109,27 +128,46 @@ class _Explainer:
                 rows = self._narrow(_OPAQUE)
                 return {"op": "Where", "filter": filter_text(op.filter), "est_rows": rows}
             case ir.AntiJoin() | ir.SemiJoin() | ir.Optional():
-                inner = _Explainer(
-                    run=self.run,
-                    measures=self.measures,
-                    warnings=self.warnings,
-                    _types=dict(self._types),
-                    _rows=dict(self._rows),
-                )
-                steps = list(inner.ops(op.inner))
+                steps = self._inner(op.inner)
                 if isinstance(op, ir.Optional):
-                    self._types |= {
-                        name: inner._types[name] for name in op.vars if name in inner._types
-                    }
                     rows = self._narrow(1.0)
                     return {"op": "Optional", "inner": steps, "est_rows": rows}
                 rows = self._narrow(_OPAQUE)
                 return {"op": type(op).__name__, "inner": steps, "est_rows": rows}
 
+    def _scan_types(self, op: ir.NodeScan, types: Sequence[str]) -> dict[str, Any]:
+        """The scans of all types of an interface as one."""
+        scans: list[dict[str, Any]] = []
+        rows = 0.0
+        for name in types:
+            scans.append(self._scan(ir.NodeScan(op.var, name, op.filters)))
+            rows += self._rows[op.var]
+        # What a filter says of types alone decides which tables are read.
+        pushed = [can_push(each) or not _beyond_type(each, op.var) for each in op.filters]
+        for scan in scans:
+            for item, is_pushed in zip(scan["filters"], pushed, strict=True):
+                item["pushed"] = is_pushed
+        self._rows[op.var] = rows
+        columns = sorted({name for scan in scans for name in scan["columns"]} - {"id"})
+        texts = [filter_text(each) for each in op.filters]
+        return {
+            "op": "NodeScan",
+            "var": op.var,
+            "type": op.type,
+            "est_rows": round(rows),
+            "columns": ["id", *columns],
+            "filters": [
+                {"text": text, "pushed": is_pushed}
+                for text, is_pushed in zip(texts, pushed, strict=True)
+            ],
+            "types": scans,
+        }
+
     def _scan(self, op: ir.NodeScan) -> dict[str, Any]:
+        if op.types is not None:
+            return self._scan_types(op, op.types)
         table = self.run.tables.node(op.type)
         rows = table.rows * _selectivity(op.filters, table)
-        self._types[op.var] = op.type
         self._rows[op.var] = rows
         return {
             "op": "NodeScan",
@@ -143,8 +181,8 @@ class _Explainer:
     def _expand(self, op: ir.Expand) -> dict[str, Any]:
         edge = self.run.tables.snapshot.catalog.edge_types[op.edge]
         edges, target = self.run.tables.edge(op.edge), self.run.tables.node(op.dst_type)
-        source_type = self._types.get(op.src_var, edge.from_type)
-        source = self.run.tables.node(source_type)
+        is_in = op.direction is ir.ExpandDirection.IN
+        source = self.run.tables.node(edge.to_type if is_in else edge.from_type)
         before = self._rows.get(op.src_var, float(source.rows))
         hops = op.max_hops if edge.from_type == edge.to_type else 1
         choice = self._choice(op, edges, source, hops, before)
@@ -153,7 +191,7 @@ class _Explainer:
             fanout *= 2
         reached = _reached(fanout, op.min_hops, hops, target.rows)
         rows = before * reached * _selectivity(op.dst_filters, target, is_walk=True)
-        self._types[op.dst_var] = op.dst_type
+        rows *= _selectivity(op.edge_filters, edges, is_walk=True)
         for name in (op.src_var, op.dst_var, op.edge_var, op.walk_var):
             if name is not None:
                 self._rows[name] = rows
@@ -171,7 +209,9 @@ class _Explainer:
         if op.walk_var is not None:
             step["tells"] = sorted(self.run.needs.properties.get(op.walk_var, ()))
         if op.edge_var is not None:
-            return step | {"edge_var": op.edge_var, "mode": "edges", "why": {"bound_edge": True}}
+            filters = [_filter(item, edges) for item in op.edge_filters]
+            step |= {"edge_var": op.edge_var, "edge_filters": filters}
+            return step | {"mode": "edges", "why": {"bound_edge": True}}
         return step | {"mode": choice.mode.value, "why": choice.why()}
 
     def _choice(
@@ -232,6 +272,11 @@ class _Explainer:
                 return step | {"text": "index", "coverage": coverage, "statistics": statistics}
 
 
+def _beyond_type(item: ir.Condition, var: str) -> bool:
+    """A filter asks for more of its variable than the type."""
+    return bool(variables_of([of_type_name(item, var, "")]))
+
+
 def _reached(fanout: float, min_hops: int, max_hops: int, most: int) -> float:
     """How many nodes a walk reaches, about, and no more than there are."""
     total, nodes = 0.0, 1.0
@@ -272,6 +317,18 @@ def _selectivity(
     return _OPAQUE ** len(filters)
 
 
+def _groups(query: ir.QueryIR) -> dict[str, list[str]]:
+    """The keys of groups and what is computed of each; nothing where rows are not grouped."""
+    if not any(isinstance(item.expr, ir.Agg) for item in query.returns):
+        return {}
+    told: dict[str, list[str]] = {"by": [], "aggregates": []}
+    for item in query.returns:
+        text = expr_text(item.expr)
+        shown = text if text == item.name else f"{text} as {item.name}"
+        told["aggregates" if isinstance(item.expr, ir.Agg) else "by"].append(shown)
+    return told
+
+
 def _order(query: ir.QueryIR) -> Iterator[str]:
     """The user's keys, then those that make the order total."""
     for item in query.order:
@@ -285,17 +342,23 @@ def _order(query: ir.QueryIR) -> Iterator[str]:
         return
     names = [name for name in _bound_names(query.ops) if not name.startswith("#")]
     hidden = [name for name in _bound_names(query.ops) if name.startswith("#")]
-    yield from (f"{name}.id" for name in (*sorted(names), *sorted(hidden)))
+    several = {name for name, types in _bound_types(query.ops) if len(types) > 1}
+    for name in (*sorted(names), *sorted(hidden)):
+        yield f"{name}.id"
+        if name in several:
+            yield f"type({name})"
 
 
-def _bound_types(ops: Sequence[ir.Op]) -> Iterator[tuple[str, str]]:
+def _bound_types(ops: Sequence[ir.Op]) -> Iterator[tuple[str, tuple[str, ...]]]:
     """The node variables that operators bind, and their types; not those inside negations."""
     for op in ops:
         match op:
             case ir.NodeScan():
-                yield op.var, op.type
+                yield op.var, op.types or (op.type,)
             case ir.Expand():
-                yield op.dst_var, op.dst_type
+                yield op.dst_var, (op.dst_type,)
+            case ir.Optional():
+                yield from _bound_types(op.inner)
             case _:
                 pass
 
@@ -320,20 +383,23 @@ def _calls(query: ir.QueryIR) -> Iterator[tuple[_Call, str]]:
         ordering.expr for ordering in query.order
     ]:
         for call in _calls_of(expr):
-            yield call, types[call.var]
+            yield from ((call, name) for name in types[call.var])
     yield from _calls_in(query.ops, {})
     for block in counts_outside(query):
         yield from _calls_in(block.inner, types)
 
 
-def _calls_in(ops: Sequence[ir.Op], outer: Mapping[str, str]) -> Iterator[tuple[_Call, str]]:
+def _calls_in(
+    ops: Sequence[ir.Op], outer: Mapping[str, tuple[str, ...]]
+) -> Iterator[tuple[_Call, str]]:
     types = {**outer, **dict(_bound_types(ops))}
     for op in ops:
         for inner in inner_ops(op):
             yield from _calls_in(inner, types)
         for item in filters_of(op):
             for side in operands_of(item):
-                yield from ((call, types[call.var]) for call in _calls_of(side))
+                for call in _calls_of(side):
+                    yield from ((call, name) for name in types[call.var])
 
 
 def _calls_of(expr: ir.Expr) -> Iterator[_Call]:

@@ -11,13 +11,15 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 import numpy as np
+import pyarrow as pa
 
 from omnigraph.engine.bindings import NOTHING, Bindings, Bound
-from omnigraph.engine.entities import distinct
+from omnigraph.engine.entities import Entities, distinct
 from omnigraph.engine.evaluate import property_values
 from omnigraph.engine.optional_entities import OptionalEntities, optional
 from omnigraph.engine.relational import join_rows
 from omnigraph.engine.sums import count_rows
+from omnigraph.engine.union_entities import of_type
 from omnigraph.graph.query.compare import common_type
 from omnigraph.lang import ir
 from omnigraph.lang.ir import FilterOp
@@ -79,7 +81,7 @@ class Matcher:
                     parts.append(part)
                 case ir.Expand():
                     part = _owner(parts, {op.src_var})
-                    part.bindings = _existing(part.bindings, op.src_var)
+                    part.bindings = of_type(part.bindings, op.src_var, self.expander.source(op))
                     part.bindings, choice = self.expander.expand(op, part.bindings)
                     told = (op.edge_var, op.walk_var)
                     part.variables |= {op.dst_var, *(name for name in told if name is not None)}
@@ -213,12 +215,37 @@ class Matcher:
 
     def count(self, block: ir.CountOf, bindings: Bindings) -> Numbers:
         """How many solutions a block has for each row."""
+        match block.inner:
+            case (ir.Expand(edge_var=None, walk_var=None, dst_filters=()) as expand,):
+                return self._count_reached(expand, bindings.columns[expand.src_var])
         solutions, inverse, count = self._solve(block, bindings, 0)
         counts = count_rows(solutions.tags[_tag(0)], count, solutions.weights)
         return counts[inverse]
 
+    def _count_reached(self, expand: ir.Expand, source: Bound) -> Numbers:
+        """How many nodes one walk reaches from each row; none where the walk cannot begin."""
+        rows = len(source.at)
+        var = expand.src_var
+        begun = of_type(
+            Bindings(rows=rows, columns={var: source}, tags={var: np.arange(rows)}),
+            var,
+            self.expander.source(expand),
+        )
+        reached = self.expander.count(expand, begun.columns[var])
+        if begun.rows == rows:
+            return reached
+        counts = np.zeros(rows, np.int64)
+        counts[begun.tags[var]] = reached
+        return counts
+
     def _extend(self, op: ir.Optional, bindings: Bindings, depth: int) -> Bindings:
         """The rows, each once for each of its solutions, or once with nothing bound."""
+        match op.inner:
+            case (ir.Expand(edge_var=None, walk_var=None, dst_filters=()) as expand,) if (
+                op.vars == (expand.dst_var,)
+                and expand.dst_var in self.scanner.needs.counted_optional
+            ):
+                return self._extend_counted(expand, bindings)
         solutions, inverse, count = self._solve(op, bindings, depth)
         tags = solutions.tags[_tag(depth)]
         order = np.argsort(tags, kind="stable")
@@ -238,18 +265,18 @@ class Matcher:
         }
         return bindings.keep(rows).bind(bound)
 
+    def _extend_counted(self, expand: ir.Expand, bindings: Bindings) -> Bindings:
+        """The rows, each weighed by the nodes it reaches, of which one stands for all, or once."""
+        reached = self._count_reached(expand, bindings.columns[expand.src_var])
+        table = self.scanner.tables.node(expand.dst_type)
+        anybody = OptionalEntities(Entities.of_ids(table, pa.array([""], pa.string())))
+        at = np.where(reached > 0, 0, 1)
+        weighed = bindings.weigh(np.maximum(reached, 1))
+        return weighed.bind({expand.dst_var: Bound(anybody, at)})
+
 
 def _tag(depth: int) -> str:
     return f"block {depth}"
-
-
-def _existing(bindings: Bindings, name: str) -> Bindings:
-    """The rows where a variable is bound to something."""
-    bound = bindings.columns[name]
-    if not isinstance(bound.entities, OptionalEntities):
-        return bindings
-    kept = bindings.keep(bound.entities.is_there(bound.at))
-    return kept.bind({name: Bound(bound.entities.given, kept.columns[name].at)})
 
 
 def _owner(parts: Sequence[_Part], names: set[str]) -> _Part:
@@ -292,6 +319,11 @@ def _distinct_rows(columns: Sequence[Bound], rows: int) -> tuple[Numbers, Number
     """A row for each distinct tuple, and for each row the place of its tuple."""
     if not columns:
         return np.zeros(min(1, rows), np.int64), np.zeros(rows, np.int64)
+    if len(columns) == 1:
+        used, places = distinct(columns[0].at, columns[0].entities)
+        first = np.empty(len(used), np.int64)
+        first[places] = np.arange(rows)
+        return first, places
     codes = np.zeros(rows, np.int64)
     for column in columns:
         _, places = distinct(column.at, column.entities)

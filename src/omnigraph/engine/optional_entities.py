@@ -64,6 +64,24 @@ class OptionalEntities(Entities):
             self._ranks = np.append(given + 1, 0)
         return self._ranks
 
+    def id_rank(self, at: Numbers) -> Numbers:
+        """Numbers that compare as ids do, nothing first."""
+        out = np.zeros(len(at), np.int64)
+        is_there = self.is_there(at)
+        out[is_there] = self.given.id_rank(at[is_there]) + 1
+        return out
+
+    @property
+    def identity(self) -> str | None:
+        """The property whose value is the id."""
+        return self.given.identity
+
+    def type_names(self, at: Numbers) -> Values:
+        """The name of the type of each; null for nothing."""
+        is_there = self.is_there(at)
+        places = pa.array(np.cumsum(is_there) - 1, mask=~is_there)
+        return self.given.type_names(at[is_there]).take(places)
+
     def has(self, name: str) -> bool:
         """Whether a column is in memory."""
         return self.given.has(name)

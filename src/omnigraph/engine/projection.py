@@ -68,7 +68,7 @@ class Projector:
         groups = self._best_groups(groups)
         keys = [self._group_key(ordering, groups) for ordering in query.order]
         keys += [
-            SortKey(self._group_values(self._resolved(projection.expr), groups))
+            SortKey(self._group_values(self._resolved(projection.expr), groups, is_tie=True))
             for projection in query.returns
             if not isinstance(projection.expr, ir.Agg | ir.Param | ir.Lit)
         ]
@@ -126,12 +126,17 @@ class Projector:
             return SortKey(groups.aggregates[item.expr.name], item.descending)
         return SortKey(self._group_values(self._resolved(item.expr), groups), item.descending)
 
-    def _group_values(self, expr: ir.Expr, groups: Grouped) -> Values | Numbers:
-        """What groups are compared by."""
+    def _group_values(
+        self, expr: ir.Expr, groups: Grouped, *, is_tie: bool = False
+    ) -> Values | Numbers:
+        """What groups are compared by; nodes that tie also by their types."""
         if isinstance(expr, ir.Param | ir.Lit):
             return np.zeros(groups.size, np.int64)
+        if is_tie and isinstance(expr, ir.NodeId):
+            bound = groups.first.columns[expr.var]
+            return bound.entities.rank(bound.at)
         match expr:
-            case ir.Prop(var, name) if name == groups.first.columns[var].entities.table.identity:
+            case ir.Prop(var, name) if name == groups.first.columns[var].entities.identity:
                 expr = ir.NodeId(var)
         values = self._sort_values(expr, groups.first)
         if values is None:
@@ -188,7 +193,7 @@ class Projector:
         """What rows are compared by; `None` if it is the same for all."""
         if isinstance(expr, ir.NodeId):
             bound = bindings.columns[expr.var]
-            return bound.entities.rank(bound.at)
+            return bound.entities.id_rank(bound.at)
         if isinstance(expr, ir.Prop):
             bound = bindings.columns[expr.var]
             values, at = entity_values(bound, expr.property)

@@ -11,11 +11,14 @@ from omnigraph.engine.bindings import Bindings, Bound
 from omnigraph.engine.entities import distinct
 from omnigraph.engine.nearest import find_nearest
 from omnigraph.engine.order import SortKey
+from omnigraph.engine.union_entities import types_of
 from omnigraph.errors import InvalidArgument
 from omnigraph.graph.query.pushdown import constant_value
 from omnigraph.lang import ir
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from omnigraph.engine.evaluate import Evaluator
     from omnigraph.graph.arrays import Floats, Mask, Numbers
 
@@ -60,12 +63,23 @@ def rank_rows(
 
 def _rank_nearest(expr: ir.Nearest, bound: Bound, evaluator: Evaluator, limit: int) -> Ranked:
     """Each entity has a row at least, so the nearest entities hold the first rows."""
-    near = find_nearest(expr, bound, limit, evaluator.search, evaluator.settings)
     distances = np.full(bound.entities.size, np.nan)
-    distances[near.used] = near.distances
+    for part, first in _by_type(bound):
+        near = find_nearest(expr, part, limit, evaluator.search, evaluator.settings)
+        distances[first + near.used] = near.distances
     of_rows = distances[bound.at]
     is_scored = ~np.isnan(of_rows)
     return Ranked(is_scored, (SortKey(of_rows[is_scored]),))
+
+
+def _by_type(bound: Bound) -> Iterator[tuple[Bound, int]]:
+    """What is bound of each type, and the number of the first entity of it."""
+    types = types_of(bound.entities)
+    if types is None:
+        yield bound, 0
+        return
+    for part in types.split(bound.at):
+        yield Bound(part.entities, part.at), part.first
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

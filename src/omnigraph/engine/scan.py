@@ -9,17 +9,19 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from omnigraph.engine.bindings import Bindings, Bound
+from omnigraph.engine.bindings import NOTHING, Bindings, Bound
 from omnigraph.engine.entities import Entities
-from omnigraph.graph.query.pushdown import constant_value, push_filters
+from omnigraph.engine.union_entities import union
+from omnigraph.graph.arrays import plus_zero
+from omnigraph.graph.query.pushdown import MANY_VALUES, constant_value, push_filters
 from omnigraph.graph.query.topology import ABSENT, find_ids
-from omnigraph.lang import ir
+from omnigraph.lang import fit_members, ir
 from omnigraph.lang.ir import FilterOp
-from omnigraph.lang.ir_parts import operands_of
+from omnigraph.lang.ir_parts import blocks_of, of_type_name, operands_of, sides_of, variables_of
 from omnigraph.lang.types import Scalar
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from omnigraph.engine.evaluate import Evaluator
     from omnigraph.engine.tables import QueryTable, QueryTables
@@ -29,6 +31,9 @@ if TYPE_CHECKING:
 
 MANY_HITS = 16
 """Texts that match more than one row in this many are joined with a scan, not read one by one."""
+
+ROWS_PER_VALUE = 32
+"""An index that is asked for more than one row in so many takes longer than reading its column."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +49,8 @@ class Scanner:
 
     def scan(self, op: ir.NodeScan) -> Bindings:
         """A match of one variable."""
+        if op.types is not None:
+            return self._scan_types(op.var, op.types, op.filters)
         table = self.tables.node(op.type)
         pushed = push_filters(op.filters, self.params)
         if pushed.is_never:
@@ -62,8 +69,46 @@ class Scanner:
             if len(hits) * MANY_HITS <= table.rows or pushed.predicate is None:
                 others = [expr for expr in op.filters if expr not in texts]
                 return self._filter(op.var, Entities(table, len(hits), row_ids=hits), others)
+        looked_up = self._look_up(op, table, pushed)
+        if looked_up is not None:
+            return self._filter(op.var, looked_up, op.filters)
         entities = self._read(op, table, pushed)
         return self._filter(op.var, entities, pushed.rest)
+
+    def _look_up(self, op: ir.NodeScan, table: QueryTable, pushed: Pushed) -> Entities | None:
+        """The rows that an index finds for a long list, and that the filters are yet to test."""
+        for item in pushed.rest:
+            match item:
+                case ir.Filter(ir.Prop(property=name, type=kind), FilterOp.IN, ir.Param() as param):
+                    values = constant_value(param, self.params)
+                case _:
+                    continue
+            if not isinstance(values, list | tuple) or len(values) <= MANY_VALUES:
+                continue
+            is_few = len(values) * ROWS_PER_VALUE <= table.rows
+            if is_few and table.coverage().get((name, "BTree"), 0.0) >= 1.0:
+                wanted = plus_zero(fit_members(kind.scalar, values).unique())
+                needed = self.needs.of(op.var, table.item) or frozenset()
+                read = needed if op.var in self.reads_at_once else frozenset()
+                filtered = {each for part in op.filters for each in _properties(part)}
+                columns = _enough({"id"} | read | filtered, table)
+                return Entities.scanned(table, table.lookup(wanted, columns, key=name))
+        return None
+
+    def _scan_types(
+        self, var: str, types: Sequence[str], filters: Sequence[ir.Condition]
+    ) -> Bindings:
+        """A match of one variable of several types, each scanned by itself."""
+        scans: list[Bindings] = []
+        for name in types:
+            told = [of_type_name(item, var, name) for item in filters]
+            known = [item for item in told if not variables_of([item])]
+            if all(self.evaluator.truth(item, NOTHING).all() for item in known):
+                rest = tuple(item for item in told if variables_of([item]))
+                scans.append(self.scan(ir.NodeScan(var, name, rest)))
+        found = union(var, scans or [_bind(var, Entities.none(self.tables.node(types[0])))])
+        self.tables.budget.require_rows(found.rows, f"the scan of {', '.join(types)}")
+        return found
 
     def _known_row(self, op: ir.NodeScan, table: QueryTable, pushed: Pushed) -> Bindings | None:
         """The one row that a filter names by id, if the ids of the table are in memory."""
@@ -115,13 +160,29 @@ class Scanner:
             # A search in memory finds its rows by row id.
             with_row_ids = bool(pushed.rest) or not wanted
             names = sorted(name for name in wanted if name is not None)
+            known = self._known_whole(table, pushed, names)
+            if known is not None:
+                return known
             rows = table.scan(names, pushed.predicate, with_row_ids=with_row_ids)
             return Entities.scanned(table, rows)
         if pushed.predicate is None and not (filtered or reads_all):
             return Entities.whole(table, table.type_index())
-        columns = {"id"} | filtered | (needed if reads_all else set())
-        rows = table.scan(sorted(columns), pushed.predicate, with_row_ids=True)
-        return Entities.scanned(table, rows)
+        columns = _enough({"id"} | filtered | (needed if reads_all else set()), table)
+        known = self._known_whole(table, pushed, columns)
+        if known is not None:
+            return known
+        return Entities.scanned(table, table.scan(columns, pushed.predicate, with_row_ids=True))
+
+    def _known_whole(
+        self, table: QueryTable, pushed: Pushed, columns: Sequence[str]
+    ) -> Entities | None:
+        """All rows of the table, if no more than their ids is read and these are kept anyway."""
+        if pushed.predicate is not None or not {*columns} <= {"id", table.identity}:
+            return None
+        # A walk that a filter counts begins at numbers of the whole type.
+        is_walked = any(True for item in pushed.rest for _ in blocks_of(sides_of(item)))
+        index = table.type_index() if is_walked else table.cached_type_index()
+        return None if index is None else Entities.whole(table, index)
 
     def _filter(self, var: str, entities: Entities, filters: Sequence[ir.Condition]) -> Bindings:
         bindings = _bind(var, entities)
@@ -129,6 +190,11 @@ class Scanner:
         for item in filters:
             bindings = bindings.keep(self.evaluator.truth(item, bindings))
         return bindings
+
+
+def _enough(columns: Iterable[str], table: QueryTable) -> list[str]:
+    """The columns without a key that is the id: of the two one is enough."""
+    return sorted(name for name in columns if name != table.identity)
 
 
 def _bind(var: str, entities: Entities) -> Bindings:

@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from omnigraph.engine.caches import KeptText
+from omnigraph.engine.union_entities import types_of
 from omnigraph.engine.vector_matrix import vectors_in_memory
 from omnigraph.errors import InvalidArgument
 from omnigraph.graph.arrays import row_ids_of, text_array
@@ -57,6 +58,12 @@ class SearchCalls:
 
     def text_truth(self, call: ir.TextCall, entities: Entities, at: Numbers) -> Mask:
         """For each bound number whether the call is true."""
+        types = types_of(entities)
+        if types is not None:
+            is_true = np.zeros(len(at), bool)
+            for part in types.split(at):
+                is_true[part.rows] = self.text_truth(call, part.entities, part.at)
+            return is_true
         match call:
             case ir.Search() | ir.MatchText():
                 return ~np.isnan(self.text_scores(call, entities, at))
@@ -69,6 +76,12 @@ class SearchCalls:
         self, call: ir.Search | ir.MatchText | ir.Bm25, entities: Entities, at: Numbers
     ) -> Floats:
         """For each bound number the score of its text; NaN where nothing matches."""
+        types = types_of(entities)
+        if types is not None:
+            found = np.full(len(at), np.nan)
+            for part in types.split(at):
+                found[part.rows] = self.text_scores(call, part.entities, part.at)
+            return found
         hits = self.hits(call, entities.table)
         scores = np.full(entities.size, np.nan)
         places = entities.find(hits.row_ids)
@@ -96,6 +109,12 @@ class SearchCalls:
 
     def distances(self, call: ir.Nearest, entities: Entities, at: Numbers) -> Floats:
         """For each bound number the distance of its vector; NaN where it has none."""
+        types = types_of(entities)
+        if types is not None:
+            found = np.full(len(at), np.nan)
+            for part in types.split(at):
+                found[part.rows] = self.distances(call, part.entities, part.at)
+            return found
         query = self.vector(call, entities.table)
         if query is None:
             return np.full(len(at), np.nan)

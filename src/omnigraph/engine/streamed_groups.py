@@ -91,7 +91,7 @@ def grouped_scan(
     match query.ops:
         case _ if query.distinct or query.having:
             return None
-        case (ir.NodeScan() as scan,):
+        case (ir.NodeScan(types=None) as scan,):
             table = tables.node(scan.type)
         case _:
             return None

@@ -24,7 +24,7 @@ from omnigraph.graph.query.topology import (
 )
 from omnigraph.lang.catalog import NodeType
 from omnigraph.lang.types import Scalar
-from omnigraph.storage.predicates import In
+from omnigraph.storage.predicates import And, In
 from omnigraph.storage.reading import IDS_PER_LOOKUP, ROW_ID
 
 if TYPE_CHECKING:
@@ -102,15 +102,28 @@ class QueryTable:
             self.budget.charge(batch.nbytes, f"a read of {self.item.name}")
         return pa.Table.from_batches(batches, reader.schema)
 
-    def lookup(self, ids: Ids, columns: Sequence[str], *, key: str = "id") -> pa.Table:
-        """The rows whose `key` is one of the ids, with row ids, in no order."""
-        parts = [
-            self.scan(columns, In(key, ids.slice(start, IDS_PER_LOOKUP)), with_row_ids=True)
-            for start in range(0, len(ids), IDS_PER_LOOKUP)
+    def lookup(
+        self,
+        ids: Ids,
+        columns: Sequence[str],
+        *,
+        key: str = "id",
+        predicate: Predicate | None = None,
+    ) -> pa.Table:
+        """The rows whose `key` is one of the ids, and that match, with row ids, in no order."""
+        # One that is empty reads no row and tells the types of the columns.
+        wanted = [
+            In(key, ids.slice(start, IDS_PER_LOOKUP))
+            for start in range(0, max(1, len(ids)), IDS_PER_LOOKUP)
         ]
-        if not parts:
-            return self.scan(columns, In(key, ids), with_row_ids=True)
-        return pa.concat_tables(parts)
+        return pa.concat_tables(
+            self.scan(
+                columns,
+                each if predicate is None else And((each, predicate)),
+                with_row_ids=True,
+            )
+            for each in wanted
+        )
 
     def take(self, row_ids: RowIds, columns: Sequence[str]) -> dict[str, Values]:
         """The columns of the rows with these row ids, in their order."""

@@ -34,7 +34,7 @@ def best_texts(
 ) -> Bindings | None:
     """The rows that can be in the result; `None` if the whole match is needed."""
     match query.ops, query.order, query.limit:
-        case (ir.NodeScan() as scan,), (ir.Ordering(), *_), int() as limit if limit > 0:
+        case (ir.NodeScan(types=None) as scan,), (ir.Ordering(), *_), int() as limit if limit > 0:
             call = _rank_call(query)
         case _:
             return None

@@ -67,6 +67,36 @@ def encode(values: Values) -> tuple[Values, Numbers]:
     return encoded.dictionary, np.asarray(codes, np.int64)
 
 
+def equality_codes(values: Values) -> Numbers:
+    """Numbers that are equal where the values are; -1 for null.
+
+    Lists and vectors are equal item by item; a null item equals another one, zero minus zero.
+    """
+    kind = values.type
+    if not (pa.types.is_list(kind) or pa.types.is_fixed_size_list(kind)):
+        return encode(values)[1]
+    lists: Any = values  # Any: an array of lists
+    # A list is the bytes of the numbers of its items.
+    numbers = encode(plus_zero(pc.list_flatten(lists)))[1]
+    lengths = pc.fill_null(pc.list_value_length(lists), 0).to_numpy(zero_copy_only=False)
+    ends = np.cumsum(lengths, dtype=np.int64)
+    offsets = np.concatenate([np.zeros(1, np.int64), ends]) * numbers.itemsize
+    spelt = pa.Array.from_buffers(
+        pa.large_binary(),
+        len(values),
+        [None, pa.py_buffer(offsets.tobytes()), pa.py_buffer(numbers.tobytes())],
+    )
+    return np.where(is_given(values), encode(spelt)[1], -1)
+
+
+def plus_zero(values: Column) -> Column:
+    """The values with one zero: Arrow, and a table, compare floats by their bits."""
+    if not pa.types.is_floating(values.type):
+        return values
+    zero: Any = pa.scalar(0.0, values.type)  # Any: the stubs list each kind of float by itself
+    return cast("Column", pc.add(values, zero))
+
+
 def places_in(values: Values, among: Values) -> Numbers:
     """For each value its place among distinct ones, or -1."""
     places: Any = pc.index_in(values, value_set=among)  # Any: an array of places and nulls

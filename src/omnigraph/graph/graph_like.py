@@ -6,7 +6,7 @@ pipelines, writers, scans) is not here. Results that differ are told by what bot
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from omnigraph.graph.bodies import SnapshotFacts
 from omnigraph.graph.changes.change_pages import DEFAULT_PAGE
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
     from types import TracebackType
-    from typing import BinaryIO, Self, TypeAlias
+    from typing import BinaryIO, Self
 
     from omnigraph.graph.changes.change_pages import (
         Baseline,
@@ -31,14 +31,12 @@ if TYPE_CHECKING:
     from omnigraph.graph.jobs.report import JobReport
     from omnigraph.graph.merge.merge_plan import MergePlan
     from omnigraph.graph.merge.merge_result import MergeResult
+    from omnigraph.graph.merge.resolutions import Resolutions
     from omnigraph.graph.query.plan import Plan
     from omnigraph.graph.results.mutation_result import MutationResult
     from omnigraph.graph.results.query_result import QueryResult
     from omnigraph.graph.schema_apply.applied import SchemaApplied
     from omnigraph.lang import Catalog, SchemaPlan, StoredQuery
-
-    # Any: values as JSON gives them.
-    Resolutions: TypeAlias = Iterable[Mapping[str, Any]] | bytes | None
 
 
 class SnapshotLike(SnapshotFacts, Protocol):

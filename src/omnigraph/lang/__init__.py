@@ -17,11 +17,11 @@ from omnigraph.lang.diagnostics import Diagnostic
 from omnigraph.lang.ir import MutationIR, QueryIR
 from omnigraph.lang.keys import render_key
 from omnigraph.lang.linter import LintReport, lint
-from omnigraph.lang.literals import fit_literal
+from omnigraph.lang.literals import fit_literal, fit_members
 from omnigraph.lang.lowering import lower_query
 from omnigraph.lang.migration import plan_migration
 from omnigraph.lang.params import bind_params
-from omnigraph.lang.schema_compiler import compile_schema
+from omnigraph.lang.schema_compiler import compile_schema, require_meant_annotations
 from omnigraph.lang.schema_plan import SchemaPlan
 from omnigraph.lang.source import Span
 from omnigraph.lang.stored_queries import (
@@ -61,11 +61,13 @@ __all__ = [
     "compile_stored_queries",
     "describe_operation",
     "fit_literal",
+    "fit_members",
     "lint",
     "lower_query",
     "parse_query_file",
     "plan_migration",
     "render_key",
+    "require_meant_annotations",
     "restore_schema",
     "select_query",
     "stored_query",

@@ -27,6 +27,8 @@ class AnnotationValue:
 
     value: AnnotationScalar | None = None
     keywords: Mapping[str, AnnotationScalar] = field(default_factory=dict)
+    is_quoted: bool = field(default=False, compare=False)
+    """Its name was given in quotes: it is metadata, however it looks."""
 
     def to_json(self) -> object:
         """The value alone, or with its keywords when there are any."""
@@ -226,6 +228,20 @@ class Catalog:
     def edge_by_word(self) -> Mapping[str, str]:
         """Casefolded edge name to edge name."""
         return {name.casefold(): name for name in self.edge_types}
+
+    @cached_property
+    def implementing(self) -> Mapping[str, tuple[str, ...]]:
+        """By interface: the node types that implement it, in order of their names."""
+        found: dict[str, list[str]] = {interface: [] for interface in self.interfaces}
+        for name in sorted(self.node_types):
+            for interface in self.node_types[name].implements:
+                found[interface].append(name)
+        return {interface: tuple(names) for interface, names in found.items()}
+
+    def readable(self, name: str) -> Mapping[str, Property]:
+        """The properties of a node type or an interface, of which a variable is bound."""
+        item = self.node_types.get(name)
+        return self.interfaces[name].properties if item is None else item.properties
 
     @cached_property
     def schema_hash(self) -> str:

@@ -18,6 +18,8 @@ class BoundNode:
 
     var: str
     type_name: str
+    types: tuple[str, ...]
+    """The node types it may be of: several for an interface."""
     filters: tuple[ir.Condition, ...] = ()
 
 
@@ -54,6 +56,8 @@ class Block:
     """Variables bound outside that this block mentions, sorted."""
     bound_vars: tuple[str, ...] = ()
     """Variables first bound in this block or in optional blocks of it, sorted."""
+    narrowed: tuple[tuple[str, str], ...] = ()
+    """Variables of several types bound outside, and the type that a walk of this block asks for."""
     extent: Extent = (0, 0)
 
     @property
@@ -96,6 +100,8 @@ class CheckedRead:
     """Aliases of bm25 or rrf that the order sorts ascending."""
     null_negations: tuple[Extent, ...] = ()
     """Negated conditions that hold where a property is null, since a part is false there."""
+    counted: tuple[Block, ...] = ()
+    """Blocks whose solutions are counted, wherever they stand."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,7 +123,9 @@ class Context(StrEnum):
     MATCH = "match"
     RETURN = "return"
     ORDER = "order"
-    MUTATION = "mutation"
+    SELECTION = "selection"
+    """`where` of a mutation."""
+    ASSIGNMENT = "assignment"
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +159,7 @@ class Scope:
         "_nodes",
         "_optional",
         "_outer",
+        "_types",
         "_walks",
         "mentioned",
         "params",
@@ -161,6 +170,8 @@ class Scope:
         self.params = params
         self._outer = outer
         self._nodes: dict[str, str] = {}
+        self._types: dict[str, tuple[str, ...]] = {}
+        """What of an interface a variable may be, here and inside."""
         self._edges: dict[str, str] = {}
         self.mentioned: set[str] = set()
         """Outer names that this clause list mentions."""
@@ -174,10 +185,23 @@ class Scope:
         return Scope(self.params, self)
 
     def node(self, name: str) -> str | None:
-        """The type of a node variable."""
+        """The type of a node variable, or the interface that it was bound with."""
         if self._outer is None or name in self._nodes:
             return self._nodes.get(name)
         return self._outer.node(name)
+
+    def types(self, name: str) -> tuple[str, ...]:
+        """The node types that a node variable may be of, in order of their names."""
+        if name in self._types:
+            return self._types[name]
+        if name in self._nodes:
+            return (self._nodes[name],)
+        return () if self._outer is None else self._outer.types(name)
+
+    def type_of(self, name: str) -> ir.TypeOf:
+        """The name of the type of a node variable."""
+        types = self.types(name)
+        return ir.TypeOf(name, types[0] if len(types) == 1 else None)
 
     def edge(self, name: str) -> str | None:
         """The type of an edge variable."""
@@ -185,10 +209,16 @@ class Scope:
             return self._edges.get(name)
         return self._outer.edge(name)
 
-    def bind_node(self, name: str, type_name: str) -> None:
-        """Bind a node variable here, unless it is bound already."""
+    def bind_node(self, name: str, type_name: str, types: tuple[str, ...] = ()) -> None:
+        """Bind a node variable here, unless it is bound already; `types` are of an interface."""
         if self.node(name) is None:
             self._nodes[name] = type_name
+            if types:
+                self._types[name] = types
+
+    def narrow(self, name: str, type_name: str) -> None:
+        """From here on, and inside, a variable of an interface is of this type."""
+        self._types[name] = (type_name,)
 
     def bind_edge(self, name: str, type_name: str) -> None:
         """Bind an edge variable here."""
@@ -210,7 +240,7 @@ class Scope:
         if self._outer is None:
             return
         for name, kind in self._nodes.items():
-            self._outer.bind_node(name, kind)
+            self._outer.bind_node(name, kind, self._types.get(name, ()))
         for name, kind in self._edges.items():
             self._outer.bind_edge(name, kind)
         for ends in self._walks:
@@ -241,6 +271,10 @@ class Scope:
         is_outer = self._outer is not None and self._outer.is_bound(name)
         if self.is_broken(name) or (is_outer and not is_own):
             self.mentioned.add(name)
+
+    def is_own(self, name: str) -> bool:
+        """This clause list binds the node variable."""
+        return name in self._nodes
 
     def is_bound(self, name: str) -> bool:
         """The name is a node or edge variable."""

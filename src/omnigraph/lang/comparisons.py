@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from omnigraph.lang import ir
 from omnigraph.lang import query_ast as ast
 from omnigraph.lang.checked import Typed
+from omnigraph.lang.interfaces import as_nodes
 from omnigraph.lang.source import Extent
 from omnigraph.lang.suggest import did_you_mean
 from omnigraph.lang.types import PropType, Scalar
@@ -42,7 +43,8 @@ def check_comparison(
             _incomparable(checker, op, typed_left, typed_right, extent)
             return None
         case _:
-            return check_compare(checker, typed_left, op, typed_right, extent)
+            found = check_compare(checker, typed_left, op, typed_right, extent)
+            return None if found is None else as_nodes(checker, found)
 
 
 def check_compare(

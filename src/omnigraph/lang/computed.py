@@ -51,10 +51,15 @@ def check_computed(checker: ExprChecker, expr: Computing) -> Typed | None:
 
 
 def _check_count(checker: ExprChecker, expr: ast.CountBlock) -> Typed | None:
+    if checker.own_property is not None:
+        detail = "`count { … }` cannot stand in a mutation; it looks at properties of one row"
+        checker.report("T31", "search_misplaced", detail, expr.extent)
+        return None
     before, context = len(checker.findings), checker.context
     checker.context = Context.MATCH
     block = check_inner(checker, expr)
     checker.context = context
+    checker.counted.append(block)
     return Typed(lower_count(block), I64) if len(checker.findings) == before else None
 
 
@@ -217,12 +222,13 @@ def _check_type(checker: ExprChecker, expr: ast.Call) -> Typed | None:
     match expr.args[0]:
         case ast.Var(name=name) if name not in checker.scope.params:
             checker.scope.mention(name)
-            known = checker.scope.node(name) or checker.scope.edge(name)
-            if known is None:
+            edge = checker.scope.edge(name)
+            if edge is None and checker.scope.node(name) is None:
                 checker.unbound(name, expr.args[0].extent)
                 return None
             kind = STRING.as_nullable(nullable=checker.scope.is_optional(name))
-            return Typed(ir.TypeOf(name, known), kind)
+            told = checker.scope.type_of(name) if edge is None else ir.TypeOf(name, edge)
+            return Typed(told, kind)
         case arg:
             detail = f"`type` takes a node or edge variable, not `{print_expr(arg)}`"
             checker.report("T37", "operand_type", detail, expr.extent)

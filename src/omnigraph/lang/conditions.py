@@ -35,7 +35,7 @@ def check_condition(checker: ExprChecker, condition: ast.Condition) -> ir.Condit
             part = check_condition(checker, condition.part)
             if part is None:
                 return None
-            if any(is_false_of_null(item) for item in comparisons_of(part)):
+            if any(_is_false_of_null(checker, item) for item in comparisons_of(part)):
                 checker.null_negations.append(condition.extent)
             return ir.Negated(part)
         case ast.AllOf():
@@ -85,11 +85,20 @@ _FALSE_OF_NULL = frozenset(
 )
 
 
-def is_false_of_null(item: ir.Filter) -> bool:
+def _is_false_of_null(checker: ExprChecker, item: ir.Filter) -> bool:
     """Whether a comparison is false, and not unknown, where a property that may be null is."""
-    return item.op in _FALSE_OF_NULL and any(
-        isinstance(side, ir.Prop) and side.type.nullable for side in (item.left, item.right)
-    )
+    sides = (item.left, item.right)
+    if item.op in _FALSE_OF_NULL:
+        return any(isinstance(side, ir.Prop) and side.type.nullable for side in sides)
+    calls = (side for side in sides if isinstance(side, ir.TextCall))
+    return any(_may_be_null(checker, call) for call in calls)
+
+
+def _may_be_null(checker: ExprChecker, call: ir.TextCall) -> bool:
+    node = checker.scope.node(call.var)
+    if node is None or checker.scope.is_optional(call.var):
+        return True
+    return checker.catalog.readable(node)[call.property].type.nullable
 
 
 def _check_call(checker: ExprChecker, clause: ast.CallClause) -> ir.Filter | None:

@@ -97,7 +97,7 @@ def _reads_of(catalog: Catalog, ops: tuple[ir.Op, ...]) -> Iterator[TypeRef]:
     for op in ops:
         match op:
             case ir.NodeScan():
-                yield ir.EntityKind.NODE, op.type
+                yield from ((ir.EntityKind.NODE, name) for name in op.types or (op.type,))
             case ir.Expand():
                 yield ir.EntityKind.EDGE, op.edge
                 yield from _endpoints(catalog, op.edge)

@@ -11,8 +11,9 @@ from omnigraph.lang import ir
 from omnigraph.lang import query_ast as ast
 from omnigraph.lang.aggregates import check_aggregate
 from omnigraph.lang.catalog import Catalog
-from omnigraph.lang.checked import Context, Scope, SearchUse, Typed
+from omnigraph.lang.checked import Block, Context, Scope, SearchUse, Typed
 from omnigraph.lang.diagnostics import Findings
+from omnigraph.lang.interfaces import is_beyond_interface
 from omnigraph.lang.query_printer import print_expr
 from omnigraph.lang.search_calls import check_search
 from omnigraph.lang.source import Extent
@@ -42,6 +43,8 @@ class ExprChecker:
     searches: list[SearchUse] = field(default_factory=list)
     null_negations: list[Extent] = field(default_factory=list)
     """Negated conditions that hold where a property is null."""
+    counted: list[Block] = field(default_factory=list)
+    """Blocks whose solutions are counted."""
     measured: frozenset[frozenset[str]] = frozenset()
     """Pairs of variables whose walk something asks about."""
     own_property: Callable[[ast.AliasRef], Typed | None] | None = None
@@ -141,10 +144,19 @@ class ExprChecker:
 
     def resolve_property(self, expr: ast.PropAccess) -> Typed | None:
         """A property of any type, Blob included."""
+        if self.own_property is not None:
+            self.report(
+                "T14",
+                "not_a_parameter",
+                f"`{print_expr(expr)}`: a mutation has no variables; the property of its row is "
+                f"written `{expr.property}`",
+                expr.extent,
+            )
+            return None
         self.scope.mention(expr.var)
         node, edge = self.scope.node(expr.var), self.scope.edge(expr.var)
         if node is not None:
-            type_name, properties = node, self.catalog.node_types[node].properties
+            type_name, properties = node, self.catalog.readable(node)
         elif edge is not None:
             type_name, properties = edge, self.catalog.edge_types[edge].properties
         elif self.scope.is_broken(expr.var):
@@ -161,6 +173,8 @@ class ExprChecker:
             self.unbound(expr.var, expr.extent)
             return None
         declared = properties.get(expr.property)
+        if declared is None and is_beyond_interface(self, type_name, expr.property, expr.extent):
+            return None
         if declared is None:
             if expr.property == "id" and node is not None:
                 tail = f"; the id of a node is `${expr.var}` itself"
@@ -182,6 +196,9 @@ class ExprChecker:
         """The expression of an earlier projection, or a property of the row."""
         if self.own_property is not None:
             return self.own_property(expr)
+        if expr.name == "null" and self.context is not Context.MATCH and "null" not in self.aliases:
+            self.report("T30", "unknown_alias", NO_NULL, expr.extent)
+            return None
         if self.context is Context.MATCH:
             detail = (
                 "a comparison with null drops the row; test with `is null` or `is not null`"
@@ -262,21 +279,30 @@ class ExprChecker:
         """`now()`, a computed value, a search function or an aggregate."""
         if expr.function is ast.Function.NOW:
             return NOW
-        if self.context is Context.MUTATION:
-            self.report(
-                "T31",
-                "search_misplaced",
-                f"`{expr.function}` cannot stand in a mutation; it looks at properties of one row",
-                expr.extent,
-            )
+        is_value = expr.function in ast.VALUE_FUNCTIONS
+        if self.own_property is not None and not (is_value and self.context is Context.ASSIGNMENT):
+            self._report_call_in_mutation(expr)
             return None
-        if expr.function in ast.VALUE_FUNCTIONS or expr.function is ast.Function.TYPE:
+        if is_value or expr.function is ast.Function.TYPE:
             return self.check_computed(self, expr)
         if expr.function in ast.WALK_CALLS:
             return check_walk_call(self, expr)
         if expr.function in ast.AGGREGATES:
             return check_aggregate(self, expr)
         return check_search(self, expr)
+
+    def _report_call_in_mutation(self, expr: ast.Call) -> None:
+        what = (
+            "`where` compares properties as they are"
+            if expr.function in ast.VALUE_FUNCTIONS
+            else "it looks at properties of one row"
+        )
+        self.report(
+            "T31",
+            "search_misplaced",
+            f"`{expr.function}` cannot stand in a mutation; {what}",
+            expr.extent,
+        )
 
 
 def check_count(
@@ -302,6 +328,10 @@ def check_count(
 
 CheckComputed = Callable[[ExprChecker, Computing], Typed | None]
 
+NO_NULL = (
+    "`null` is no value of its own; leave it out, as what may be null is null by itself: "
+    "`coalesce($p.x, 0)`, `if($p.x is null, 0, $p.x)`"
+)
 NOW = Typed(ir.Param(ast.NOW_PARAM, DATETIME), DATETIME)
 
 

@@ -5,10 +5,11 @@ of listing what the grammar expects. The tables hold what was seen; an unknown m
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 
+from omnigraph.lang.condition_hints import AND, IN, NULL, OR, find_condition_hint, is_in_where, own
 from omnigraph.lang.suggest import did_you_mean
 from omnigraph.lang.types import BASE_SCALARS
 
@@ -16,10 +17,6 @@ _PREVIOUS_WORD = re.compile(r"([A-Za-z_][A-Za-z0-9_]*|\S)\s*\Z")
 
 _QUOTES = 'text stands in double quotes: `"…"`'
 _COMMENT = "a comment starts with `//`, or stands between `/*` and `*/`"
-_NULL = "a test for null is written `$p.x is null` or `$p.x is not null`"
-_AND = "conditions are joined by `and`, or written one after the other"
-_OR = "`or` joins conditions, not traversals or blocks: `$p.x = 1 or $p.y is null`"
-_IN = '`in` takes a list: `$p.x in ["a", "b"]`, a list parameter or a list property'
 _NOT = "`not { … }` holds clauses, `not ( … )` a condition; a Bool is compared: `$p.x = false`"
 _WHERE = "there is no `where` in `match`; write the condition alone"
 _PATH = "a traversal is written `$a knows $b`; its direction comes from the types"
@@ -50,14 +47,14 @@ QUERY_HABITS = Habits(
         "`": _QUOTES,
         "#": _COMMENT,
         ";": "nothing ends with `;`; remove it",
-        "and": _AND,
-        "&": _AND,
-        "or": _OR,
-        "|": _OR,
-        "is": _NULL,
+        "and": AND,
+        "&": AND,
+        "or": OR,
+        "|": OR,
+        "is": NULL,
         "like": 'use `starts_with "…"` or `contains "…"`',
         "ilike": 'use `search($p.x, "…")`, or `contains "…"`',
-        "in": _IN,
+        "in": IN,
         "between": "write two comparisons: `$p.x >= 5` and `$p.x <= 10`",
         "ends_with": "there is no `ends_with`; use `contains`",
         "matches": 'there are no patterns here; use `contains "…"` or `search`',
@@ -86,11 +83,11 @@ QUERY_HABITS = Habits(
         "~": 'there are no patterns here; use `contains "…"` or `search`',
     },
     after={
-        "and": _AND,
-        "or": _OR,
+        "and": AND,
+        "or": OR,
         "where": _WHERE,
-        "is": _NULL,
-        "in": _IN,
+        "is": NULL,
+        "in": IN,
         "not": _NOT,
         "return": "close `match {` with `}` before `return`",
     },
@@ -103,8 +100,8 @@ QUERY_HABITS = Habits(
         "->": _PATH,
         ")-": _PATH,
         "<-": _PATH,
-        "&&": _AND,
-        "||": _OR,
+        "&&": AND,
+        "||": OR,
     },
 )
 
@@ -137,8 +134,25 @@ SCHEMA_HABITS = Habits(
 )
 
 
-def find_hint(habits: Habits, text: str, start: int, end: int) -> str | None:
-    """What to write instead of the offending word at `start`, if it is a known habit."""
+def find_hint(
+    habits: Habits, text: str, start: int, end: int, accepted: Collection[str]
+) -> str | None:
+    """What to write instead of the offending word at `start`, if it is a known habit.
+
+    `accepted` are the terminals that could stand there.
+    """
+    if habits is not QUERY_HABITS:
+        return _find_habit(habits, text, start, end)
+    hint = find_condition_hint(text, start, end, accepted)
+    if hint is not None:
+        return hint
+    if any(name.strip("_") == text[start:end].upper() for name in accepted):
+        return None  # a keyword that is not in lower case; the nearest one is proposed
+    hint = _find_habit(habits, text, start, end)
+    return None if hint is None else own(hint, is_own=is_in_where(text, start))
+
+
+def _find_habit(habits: Habits, text: str, start: int, end: int) -> str | None:
     word = text[start:end]
     if word.startswith('"'):
         word = word[:1]
@@ -223,6 +237,11 @@ _ANNOTATION_ALIASES = {
     "doc": "`@description`",
     "comment": "`@description`",
 }
+
+
+def is_annotation(name: str) -> bool:
+    """Whether an annotation of this name means something."""
+    return name in _ANNOTATIONS
 
 
 def suggest_annotation(name: str) -> str | None:

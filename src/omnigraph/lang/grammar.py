@@ -182,8 +182,7 @@ def _explain(
         extent = (at, word.end() if word else at + 1)
     token = text[extent[0] : extent[1]]
     shown = token if len(token) <= 40 else token[:39] + "…"
-    is_keyword = any(name.strip("_") == token.upper() for name in expected)
-    hint = None if is_keyword else find_hint(language.habits, text, *extent)
+    hint = find_hint(language.habits, text, *extent, expected)
     tail = f"; {hint}" if hint else _expected(expected, token, parser)
     return extent, f"unexpected `{shown}`{tail}"
 

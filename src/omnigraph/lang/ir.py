@@ -239,7 +239,8 @@ class TypeOf:
     """The name of the type of a bound node or edge variable; null where nothing is bound."""
 
     var: str
-    name: str
+    name: str | None
+    """None when the variable may be of several types: each entity tells its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -299,11 +300,14 @@ Condition = Filter | NullTest | AllOf | AnyOf | Negated
 
 @dataclass(frozen=True, slots=True)
 class NodeScan:
-    """All rows of a node type that pass the filters."""
+    """All rows of a node type, or of several, that pass the filters."""
 
     var: str
     type: str
+    """The node type, or the interface that `types` implement."""
     filters: tuple[Condition, ...] = ()
+    types: tuple[str, ...] | None = None
+    """In order of their names, when there are several."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -319,6 +323,8 @@ class Expand:
     max_hops: int = 1
     dst_filters: tuple[Condition, ...] = ()
     edge_var: str | None = None
+    edge_filters: tuple[Condition, ...] = ()
+    """Of the edge variable alone."""
     min_param: Param | None = None
     """The parameter that gives `min_hops`, until it is bound."""
     max_param: Param | None = None
@@ -427,10 +433,10 @@ OWN_ROW = ""
 
 @dataclass(frozen=True, slots=True)
 class Assign:
-    """A property and its new value."""
+    """A property and its new value, over parameters and the properties of `OWN_ROW`."""
 
     property: str
-    value: Param | Lit
+    value: "Expr"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -55,7 +55,8 @@ def _bound_filters(op: ir.Op, values: Mapping[str, object]) -> ir.Op:
         case ir.NodeScan():
             return replace(op, filters=bound(op.filters))
         case ir.Expand():
-            return replace(op, dst_filters=bound(op.dst_filters))
+            dst_filters, edge_filters = bound(op.dst_filters), bound(op.edge_filters)
+            return replace(op, dst_filters=dst_filters, edge_filters=edge_filters)
         case ir.Where():
             return replace(op, filter=bound((op.filter,))[0])
         case _:

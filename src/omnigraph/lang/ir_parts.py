@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from omnigraph.lang import ir
+from omnigraph.lang.types import STRING
 
 
 def variables_of(conditions: Iterable[ir.Condition]) -> set[str]:
@@ -83,6 +84,17 @@ def map_parts(expr: ir.Expr, change: Callable[[ir.Expr], ir.Expr]) -> ir.Expr:
             return expr
 
 
+def of_type_name(condition: ir.Condition, var: str, name: str) -> ir.Condition:
+    """The condition with the name in place of the type of a variable."""
+
+    def told(expr: ir.Expr) -> ir.Expr:
+        if isinstance(expr, ir.TypeOf) and expr.var == var:
+            return ir.Lit(name, STRING)
+        return map_parts(expr, told)
+
+    return map_condition(condition, told)
+
+
 def over_columns(condition: ir.Condition, names: Mapping[ir.Expr, str]) -> ir.Condition:
     """The condition with every projected expression as its column."""
     return map_condition(condition, lambda side: expr_over_columns(side, names))
@@ -108,7 +120,7 @@ def filters_of(op: ir.Op) -> tuple[ir.Condition, ...]:
         case ir.NodeScan():
             return op.filters
         case ir.Expand():
-            return op.dst_filters
+            return (*op.dst_filters, *op.edge_filters)
         case ir.Where():
             return (op.filter,)
         case ir.AntiJoin() | ir.SemiJoin() | ir.Optional():

@@ -6,7 +6,7 @@ from enum import StrEnum
 
 from omnigraph.lang import ir
 from omnigraph.lang import query_ast as ast
-from omnigraph.lang.catalog import Catalog, EdgeType, NodeType
+from omnigraph.lang.catalog import AnnotationValue, Catalog, EdgeType, NodeType
 from omnigraph.lang.checked import Block, CheckedRead
 from omnigraph.lang.compiler import CompiledQuery, compile_parsed
 from omnigraph.lang.descriptor import Operation
@@ -287,11 +287,11 @@ def _odd_annotations(catalog: Catalog) -> Iterator[LintFinding]:
     """L207: an annotation that changes nothing and looks like one that would."""
     types: list[NodeType | EdgeType] = [*catalog.node_types.values(), *catalog.edge_types.values()]
     for item in types:
-        places: list[tuple[str | None, Iterable[str]]] = [(None, item.annotations)]
+        places: list[tuple[str | None, Mapping[str, AnnotationValue]]] = [(None, item.annotations)]
         places += [(name, declared.annotations) for name, declared in item.properties.items()]
         for property_name, annotations in places:
-            for name in annotations:
-                meant = suggest_annotation(name)
+            for name, value in annotations.items():
+                meant = None if value.is_quoted else suggest_annotation(name)
                 if meant is not None:
                     yield LintFinding(
                         severity=Severity.WARNING,
@@ -346,12 +346,15 @@ def _query_notes(catalog: Catalog, item: CompiledQuery, source: Source) -> Itera
         yield LintFinding(
             severity=Severity.WARNING,
             code="L208",
-            message=f"query `{item.query.name}`: `contains` and `starts_with` are false for null, "
-            "so the negation keeps rows without a value; add `and … is not null` to drop them",
+            message=f"query `{item.query.name}`: `contains`, `starts_with` and text searches are "
+            "false for null, so the negation keeps rows without a value; add `and … is not null` "
+            "to drop them",
             query_names=names,
             span=source.span(extent),
         )
-    for roots, block in _cross_products(checked.block, BoundNames(None)):
+    parts = [(checked.block, BoundNames(None))]
+    parts += [(block, BoundNames(None, block.outer_vars)) for block in checked.counted]
+    for roots, block in (each for part in parts for each in _cross_products(*part)):
         yield LintFinding(
             severity=Severity.WARNING,
             code="L205",

@@ -5,10 +5,16 @@ an index can serve it), or a constant for all rows whose column is not null.
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from omnigraph.lang.arrow_schema import arrow_type
 from omnigraph.lang.ir import FilterOp
-from omnigraph.lang.types import INTEGER_RANGES, Scalar
+from omnigraph.lang.types import INTEGER_RANGES, PropType, Scalar
 from omnigraph.lang.values import UnfitValue, to_f32
 
 
@@ -48,6 +54,23 @@ def fit_literal(column: Scalar, op: FilterOp, value: object) -> Fitted:
     if op is FilterOp.LIST_CONTAINS and isinstance(fitted, Compare):
         return Compare(op, fitted.value, fitted.scalar)
     return fitted
+
+
+def fit_members(column: Scalar, values: Sequence[object]) -> "pa.Array[Any]":  # Any: of its type
+    """What a column of scalar type `column` can equal of a list: each as `fit_literal` fits it."""
+    kind = arrow_type(PropType(scalar=column))
+    given: list[Any] = [value for value in values if value is not None]  # Any: as the list has them
+    if column.is_integer:
+        low, high = INTEGER_RANGES[column]
+        whole = [value for value in given if isinstance(value, int) or value.is_integer()]
+        return pa.array([int(value) for value in whole if low <= value <= high], kind)
+    if column.is_float and not all(isinstance(value, float) for value in given):
+        fitted = [fit_literal(column, FilterOp.EQ, value) for value in given]
+        given = [each.value for each in fitted if isinstance(each, Compare)]
+    if column is Scalar.F32:
+        nearest = pa.array(given, pa.float64()).cast(kind, safe=False)
+        return nearest.filter(pc.is_finite(nearest))
+    return pa.array(given, kind)
 
 
 def _fit_integer(column: Scalar, op: FilterOp, value: float) -> Fitted:

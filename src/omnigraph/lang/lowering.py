@@ -15,6 +15,7 @@ from omnigraph.lang import ir
 from omnigraph.lang import query_ast as ast
 from omnigraph.lang.checked import Block, CheckedMutation, CheckedQuery, CheckedRead, Count, Walk
 from omnigraph.lang.ir_parts import variables_of
+from omnigraph.lang.types import STRING
 from omnigraph.lang.variable_groups import BoundNames, Groups
 
 
@@ -72,7 +73,7 @@ def _lower_block(block: Block, outer: BoundNames, hidden: Iterator[str]) -> tupl
     late = {name for inner in block.optionals for name in inner.bound_vars}
     filters = [*repeated, *block.filters]
     ops = [*lowering.ops, *(ir.Where(item) for item in filters if not variables_of([item]) & late)]
-    ops = _push_down(ops, outer)
+    ops = [*(_of_type(*item) for item in block.narrowed), *_push_down(ops, outer)]
     tests: list[tuple[type[ir.AntiJoin | ir.SemiJoin], Block]] = [
         *((ir.AntiJoin, inner) for inner in block.negations),
         *((ir.SemiJoin, inner) for inner in block.exists),
@@ -92,6 +93,12 @@ def _lower_block(block: Block, outer: BoundNames, hidden: Iterator[str]) -> tupl
     return tuple(ops)
 
 
+def _of_type(var: str, type_name: str) -> ir.Where:
+    """Keep the rows whose variable, of several types, is of this one."""
+    told, wanted = ir.TypeOf(var, None), ir.Lit(type_name, STRING)
+    return ir.Where(ir.Filter(told, ir.FilterOp.EQ, wanted))
+
+
 def _name_ends(walk: Walk, hidden: Iterator[str]) -> Walk:
     """Give anonymous ends hidden names, each its own."""
     if walk.left == ast.ANONYMOUS:
@@ -107,6 +114,8 @@ class _Component:
 
     root: str
     root_type: str
+    root_types: tuple[str, ...]
+    """The node types to scan: several for an interface."""
     walks: list[Walk] = field(default_factory=list)
 
 
@@ -116,13 +125,14 @@ def _components(block: Block, walks: list[Walk], outer: BoundNames) -> list[_Com
     for walk in walks:
         groups.join(walk.left, walk.right)
     components: dict[str, _Component] = {}
-    roots: Iterable[tuple[str, str]] = (
-        *((name, kind) for walk in walks for name, kind in _ends(walk) if name in outer),
-        *((node.var, node.type_name) for node in block.nodes if node.var not in outer),
-        *((walk.left, walk.left_type) for walk in walks),
+    roots: Iterable[tuple[str, str, tuple[str, ...]]] = (
+        *((name, kind, (kind,)) for walk in walks for name, kind in _ends(walk) if name in outer),
+        *((node.var, node.type_name, node.types) for node in block.nodes if node.var not in outer),
+        *((walk.left, walk.left_type, (walk.left_type,)) for walk in walks),
     )
-    for name, type_name in roots:
-        components.setdefault(groups.find(name), _Component(root=name, root_type=type_name))
+    for name, type_name, types in roots:
+        root = _Component(root=name, root_type=type_name, root_types=types)
+        components.setdefault(groups.find(name), root)
     for walk in walks:
         components[groups.find(walk.left)].walks.append(walk)
     return list(components.values())
@@ -143,10 +153,11 @@ class _Lowering:
 
     def emit_component(self, component: _Component) -> None:
         if component.root not in self.bound:
+            types, matches = component.root_types, self.matches.get(component.root, ())
             self.ops.append(
-                ir.NodeScan(
-                    component.root, component.root_type, self.matches.get(component.root, ())
-                )
+                ir.NodeScan(component.root, types[0], matches)
+                if len(types) == 1
+                else ir.NodeScan(component.root, component.root_type, matches, types)
             )
             self.bound.add(component.root)
         # Always the first traversal, in written order, that has a bound end.
@@ -215,18 +226,19 @@ class _Lowering:
 
 
 def _push_down(ops: list[ir.Op], outer: BoundNames) -> list[ir.Op]:
-    """Move each filter on one node variable to the operator that introduces the variable."""
-    homes = {
-        op.var if isinstance(op, ir.NodeScan) else op.dst_var
-        for op in ops
-        if isinstance(op, ir.NodeScan | ir.Expand)
-    }
+    """Move each filter on one variable to the operator that introduces the variable."""
+    homes: set[str | None] = set()
+    for op in ops:
+        if isinstance(op, ir.NodeScan):
+            homes.add(op.var)
+        elif isinstance(op, ir.Expand):
+            homes |= {op.dst_var, op.edge_var}
     moved: dict[str, list[ir.Condition]] = {}
     kept: list[ir.Op] = []
     for op in ops:
         variables = variables_of([op.filter]) if isinstance(op, ir.Where) else set()
         var = next(iter(variables)) if len(variables) == 1 else None
-        if isinstance(op, ir.Where) and var in homes and var not in outer:
+        if isinstance(op, ir.Where) and var is not None and var in homes and var not in outer:
             moved.setdefault(var, []).append(op.filter)
         else:
             kept.append(op)
@@ -237,7 +249,12 @@ def _with_filters(op: ir.Op, moved: Mapping[str, list[ir.Condition]]) -> ir.Op:
     match op:
         case ir.NodeScan() if op.var in moved:
             return replace(op, filters=(*op.filters, *moved[op.var]))
-        case ir.Expand() if op.dst_var in moved:
-            return replace(op, dst_filters=(*op.dst_filters, *moved[op.dst_var]))
+        case ir.Expand() if op.dst_var in moved or op.edge_var in moved:
+            of_edge = () if op.edge_var is None else tuple(moved.get(op.edge_var, ()))
+            return replace(
+                op,
+                dst_filters=(*op.dst_filters, *moved.get(op.dst_var, ())),
+                edge_filters=(*op.edge_filters, *of_edge),
+            )
         case _:
             return op

@@ -15,6 +15,7 @@ from omnigraph.lang.comparisons import check_in, in_enum
 from omnigraph.lang.conditions import check_condition, conjuncts
 from omnigraph.lang.diagnostics import join_names
 from omnigraph.lang.expressions import ExprChecker, check_count, date_literal_hint
+from omnigraph.lang.interfaces import is_beyond_interface
 from omnigraph.lang.source import Extent
 from omnigraph.lang.suggest import did_you_mean
 from omnigraph.lang.walk_calls import bind_walk
@@ -43,7 +44,12 @@ def check_block(checker: ExprChecker, clauses: Sequence[ast.Clause], extent: Ext
         block.check(clause)
     return Block(
         nodes=tuple(
-            BoundNode(var=var, type_name=type_name, filters=tuple(block.matches.get(var, ())))
+            BoundNode(
+                var=var,
+                type_name=type_name,
+                types=checker.scope.types(var),
+                filters=tuple(block.matches.get(var, ())),
+            )
             for var, type_name in block.bound.items()
         ),
         walks=tuple(block.walks),
@@ -53,6 +59,7 @@ def check_block(checker: ExprChecker, clauses: Sequence[ast.Clause], extent: Ext
         optionals=tuple(block.optionals),
         outer_vars=tuple(sorted(checker.scope.mentioned)),
         bound_vars=checker.scope.own,
+        narrowed=tuple(block.narrowed.items()),
         extent=extent,
     )
 
@@ -134,6 +141,8 @@ class _BlockChecker:
     bound: dict[str, str] = field(default_factory=dict)
     """Variables that binding clauses of this list declare, in order."""
     matches: dict[str, list[ir.Condition]] = field(default_factory=dict)
+    narrowed: dict[str, str] = field(default_factory=dict)
+    """Outer variables of several types, and the one that a traversal of this list needs."""
     walks: list[Walk] = field(default_factory=list)
     filters: list[ir.Condition] = field(default_factory=list)
     negations: list[Block] = field(default_factory=list)
@@ -162,16 +171,16 @@ class _BlockChecker:
                 self.filters += conjuncts(check_condition(self.checker, clause))
 
     def bind(self, clause: ast.Binding) -> None:
-        var = clause.var
+        var, types = clause.var, self.types_of(clause)
         self.scope.mention(var)
-        if clause.type_name not in self.checker.catalog.node_types:
+        if not types:
             self.unknown_type(clause)
         elif self.scope.edge(var) is not None:
             self.misused_edge(var, "bound again", clause.extent)
         elif (problem := self.binding_problem(clause)) is not None:
             self.report("T25", *problem, clause.extent)
         else:
-            self.scope.bind_node(var, clause.type_name)
+            self.scope.bind_node(var, clause.type_name, types)
             self.bound.setdefault(var, clause.type_name)
             if self.scope.is_optional(var):
                 self.filters.append(ir.Negated(ir.NullTest(ir.NodeId(var))))
@@ -193,20 +202,28 @@ class _BlockChecker:
             )
         return None
 
+    def types_of(self, clause: ast.Binding) -> tuple[str, ...]:
+        """The node types that a binding names: one, or those of an interface; none is unknown."""
+        catalog, name = self.checker.catalog, clause.type_name
+        return (name,) if name in catalog.node_types else catalog.implementing.get(name, ())
+
     def unknown_type(self, clause: ast.Binding) -> None:
         catalog, name = self.checker.catalog, clause.type_name
         if name in catalog.interfaces:
-            nodes = [node for node, item in catalog.node_types.items() if name in item.implements]
-            tail = (
-                f"; it is an interface, bind one of {join_names(nodes)}"
-                if nodes
-                else ("; it is an interface that no node implements")
+            self.report(
+                "T39",
+                "interface_misuse",
+                f"interface `{name}` is implemented by no node type, so nothing can be bound; "
+                f"write `implements {name}` in the schema, or bind a node type",
+                clause.type_extent,
             )
-        elif name in catalog.edge_types:
+            return
+        if name in catalog.edge_types:
             word = name[0].lower() + name[1:]
             tail = f"; it is an edge type, walk it: `$a {word} $b`"
         else:
-            tail = did_you_mean(name, catalog.node_types, otherwise="node types")
+            known = [*catalog.node_types, *catalog.interfaces]
+            tail = did_you_mean(name, known, otherwise="node types")
         self.report("T1", "unknown_type", f"unknown node type `{name}`{tail}", clause.type_extent)
 
     def match(self, clause: ast.Binding) -> None:
@@ -214,11 +231,13 @@ class _BlockChecker:
         type_name = self.scope.node(clause.var)
         if type_name != clause.type_name or clause.var not in self.bound:
             return
-        properties = self.checker.catalog.node_types[type_name].properties
+        properties = self.checker.catalog.readable(type_name)
         for item in clause.matches:
             value = self.checker.check_value(item.value)
             declared = properties.get(item.property)
             if declared is None:
+                if is_beyond_interface(self.checker, type_name, item.property, item.extent):
+                    continue
                 self.report(
                     "T2",
                     "unknown_property",
@@ -298,6 +317,7 @@ class _BlockChecker:
             left_type, right_type = right_type, left_type
         for name, type_name in ((clause.left, left_type), (clause.right, right_type)):
             if name != ast.ANONYMOUS:
+                self.narrow(name, type_name)
                 self.scope.bind_node(name, type_name)
         edge_var = self.bind_edge(clause, edge)
         self.walks.append(
@@ -316,6 +336,14 @@ class _BlockChecker:
                 walk_var=bind_walk(self.checker, clause, edge),
             )
         )
+
+    def narrow(self, name: str, type_name: str) -> None:
+        """From here on a variable of an interface is of the type that the edge joins."""
+        if len(self.scope.types(name)) < 2:
+            return
+        if not self.scope.is_own(name):
+            self.narrowed[name] = type_name
+        self.scope.narrow(name, type_name)
 
     def edge(self, clause: ast.Traversal) -> EdgeType | None:
         catalog = self.checker.catalog
@@ -416,35 +444,55 @@ class _BlockChecker:
         return var
 
     def direction(self, clause: ast.Traversal, edge: EdgeType) -> ir.ExpandDirection | None:
-        """The direction seen from the left end, from the types known so far; None with T5."""
-        left = self.scope.node(clause.left)
-        right = self.scope.node(clause.right)
-        if clause.left == clause.right != ast.ANONYMOUS and left is None:
-            left = right = edge.from_type
+        """The direction seen from the left end, from the types known so far; None with T5 or T39.
+
+        Of the types of an interface one stands at each end: where either could be the source, it is
+        the left one.
+        """
+        left = self.scope.types(clause.left)
+        right = self.scope.types(clause.right)
+        is_loop = clause.left == clause.right != ast.ANONYMOUS
+        if is_loop and not left:
+            left = right = (edge.from_type,)
         ends = (
             (ir.ExpandDirection.OUT, edge.from_type, edge.to_type),
             (ir.ExpandDirection.IN, edge.to_type, edge.from_type),
         )
         for direction, left_type, right_type in ends:
-            if left in (None, left_type) and right in (None, right_type):
+            if is_loop and left_type != right_type:
+                continue
+            if (not left or left_type in left) and (not right or right_type in right):
                 return ir.ExpandDirection.BOTH if clause.undirected else direction
         self.report_endpoint(clause, edge, left, right)
         return None
 
     def report_endpoint(
-        self, clause: ast.Traversal, edge: EdgeType, left: str | None, right: str | None
+        self,
+        clause: ast.Traversal,
+        edge: EdgeType,
+        left: tuple[str, ...],
+        right: tuple[str, ...],
     ) -> None:
-        types = (edge.from_type, edge.to_type)
-        wrong_left = left is not None and left not in types
-        name, kind, extent = (
+        wrong_left = bool(left) and not {edge.from_type, edge.to_type} & {*left}
+        name, types, extent = (
             (clause.left, left, clause.left_extent)
-            if wrong_left or right is None
+            if wrong_left or not right
             else (clause.right, right, clause.right_extent)
         )
+        goes = f"edge `{edge.name}` goes from `{edge.from_type}` to `{edge.to_type}`"
+        kind = self.scope.node(name)
+        if kind is not None and kind in self.checker.catalog.interfaces:
+            self.report(
+                "T39",
+                "interface_misuse",
+                f"`${name}` is a `{kind}`, here of {join_names(types)}, and none of these fits: "
+                f"{goes}",
+                extent,
+            )
+            return
         self.report(
             "T5",
             "not_an_endpoint",
-            f"`${name}` is a `{kind}`, which does not fit here: edge `{edge.name}` goes from "
-            f"`{edge.from_type}` to `{edge.to_type}`",
+            f"`${name}` is a `{types[0]}`, which does not fit here: {goes}",
             extent,
         )

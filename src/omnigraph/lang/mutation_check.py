@@ -39,7 +39,6 @@ def check_mutation(
     checker: ExprChecker, name: str, statements: Sequence[ast.Statement], extent: Extent
 ) -> tuple[ir.MutationOp, ...]:
     """The checked statements, in order."""
-    checker.context = Context.MUTATION
     deletes = [isinstance(item, ast.DeleteStmt) for item in statements]
     if any(deletes) and not all(deletes):
         checker.report(
@@ -82,12 +81,11 @@ def _target(checker: ExprChecker, statement: ast.Statement) -> _Target | None:
             settable=dict.fromkeys(_ENDPOINTS, STRING) | _kinds(edge),
         )
     known = [*checker.catalog.node_types, *checker.catalog.edge_types]
-    checker.report(
-        "T10",
-        "unknown_type",
-        f"unknown type `{name}`{did_you_mean(name, known, otherwise='types are')}",
-        statement.type_extent,
-    )
+    tail = did_you_mean(name, known, otherwise="types are")
+    if name in checker.catalog.interfaces:
+        nodes = checker.catalog.implementing[name]
+        tail = "; it is an interface" + (f", name one of {join_names(nodes)}" if nodes else "")
+    checker.report("T10", "unknown_type", f"unknown type `{name}`{tail}", statement.type_extent)
     return None
 
 
@@ -100,6 +98,13 @@ def _uses_endpoint(statement: ast.Statement, node: NodeType) -> bool:
     names: set[str] = set()
     if not isinstance(statement, ast.DeleteStmt):
         names |= {item.property for item in statement.assignments}
+        values = [item.value for item in statement.assignments]
+        names |= {
+            name
+            for value in values
+            if not isinstance(value, ast.NullLit)
+            for name in ast.bare_names(value)
+        }
     if not isinstance(statement, ast.InsertStmt):
         names |= set(ast.bare_names(statement.selection))
     return any(name in names and name not in node.properties for name in _ENDPOINTS)
@@ -111,7 +116,7 @@ def _check_insert(
     if not statement.assignments:
         _report_empty(checker, "insert", target, statement.type_extent)
         return None
-    assignments = _check_assignments(checker, statement.assignments, target)
+    assignments = _check_assignments(checker, statement.assignments, target, _NewRow(checker))
     assigned = {item.property for item in statement.assignments}
     texts = {
         item.property for item in statement.assignments if not isinstance(item.value, ast.NullLit)
@@ -180,7 +185,8 @@ def _check_update(
                 "the edge and insert a new one",
                 item.extent,
             )
-    assignments = _check_assignments(checker, statement.assignments, target)
+    own = _OwnRow(checker, target)
+    assignments = _check_assignments(checker, statement.assignments, target, own)
     where = _check_selection(checker, statement.selection, target)
     if where is None:
         return None
@@ -192,7 +198,10 @@ def _report_empty(checker: ExprChecker, verb: str, target: _Target, extent: Exte
 
 
 def _check_assignments(
-    checker: ExprChecker, assignments: Sequence[ast.Assignment], target: _Target
+    checker: ExprChecker,
+    assignments: Sequence[ast.Assignment],
+    target: _Target,
+    own: "_NewRow | _OwnRow",
 ) -> tuple[ir.Assign, ...]:
     out: list[ir.Assign] = []
     seen: set[str] = set()
@@ -203,7 +212,7 @@ def _check_assignments(
             )
         seen.add(item.property)
         kind = target.settable.get(item.property)
-        value = None if isinstance(item.value, ast.NullLit) else checker.check_value(item.value)
+        value = _check_value(checker, item.value, own)
         if kind is None:
             _report_unknown(checker, item.property, target, item.extent)
             continue
@@ -213,11 +222,71 @@ def _check_assignments(
     return tuple(out)
 
 
+def _check_value(
+    checker: ExprChecker, value: ast.Expr | ast.NullLit, own: "_NewRow | _OwnRow"
+) -> Typed | None:
+    """The assigned value; None for `null`, and when it is wrong."""
+    match value:
+        case ast.NullLit():
+            return None
+        case ast.Var():
+            # Alone a parameter may be a Blob; in a value it is read.
+            return checker.check_value(value)
+        case _:
+            checker.context, checker.own_property = Context.ASSIGNMENT, own
+            typed = checker.check(value)
+            checker.own_property = None
+            return typed
+
+
+@dataclass(frozen=True, slots=True)
+class _OwnRow:
+    """What bare names mean in the assignments of an update: the row as it was."""
+
+    checker: ExprChecker
+    target: _Target
+
+    def __call__(self, ref: ast.AliasRef) -> Typed | None:
+        kind = {**self.target.settable, "id": STRING}.get(ref.name)
+        if kind is None:
+            _report_unknown(self.checker, ref.name, self.target, ref.extent)
+            return None
+        if kind.scalar is Scalar.BLOB:
+            self.checker.report(
+                "T24",
+                "blob_read",
+                f"`{self.target.name}.{ref.name}` is a Blob; a query cannot read it",
+                ref.extent,
+            )
+            return None
+        return Typed(ir.Prop(ir.OWN_ROW, _column(ref.name, self.target), kind), kind)
+
+
+@dataclass(frozen=True, slots=True)
+class _NewRow:
+    """What bare names mean in an insert: nothing, since there is no row yet."""
+
+    checker: ExprChecker
+
+    def __call__(self, ref: ast.AliasRef) -> None:
+        self.checker.report(
+            "T11",
+            "unknown_property",
+            f"`{ref.name}`: a new row has no properties to read; give a literal, with a text in "
+            "double quotes, or a parameter",
+            ref.extent,
+        )
+
+
 def _column(name: str, target: _Target) -> str:
     return _ENDPOINTS.get(name, name) if target.kind is ir.EntityKind.EDGE else name
 
 
 def _report_unknown(checker: ExprChecker, name: str, target: _Target, extent: Extent) -> None:
+    if name == "null":
+        detail = "`null` stands alone: `x: null`; a computed value is null where a part of it is"
+        checker.report("T11", "unknown_property", detail, extent)
+        return
     known = target.settable
     tail = did_you_mean(name, known, otherwise="it has")
     if name in _ENDPOINTS.values() and target.kind is ir.EntityKind.EDGE:
@@ -237,25 +306,25 @@ def _assigned(
     value: Typed | None,
     kind: PropType,
     target: _Target,
-) -> ir.Param | ir.Lit | None:
+) -> ir.Expr | None:
     """The value as the column takes it; `value` is None for `null`, and when it is wrong."""
     if isinstance(item.value, ast.NullLit):
         if kind.nullable:
             return ir.Lit(None, kind)
         _unfit(checker, item, kind, target, "null; it is required")
         return None
-    match value:
-        case None:
-            return None
-        case Typed(expr=ir.Lit() as literal):
-            return _fit_literal(checker, item, literal, kind, target)
-        case Typed(expr=ir.Param() as param):
-            is_blob_text = kind.scalar is Scalar.BLOB and param.type.is_text
-            if is_blob_text or kind.is_compatible_with(param.type):
-                return param
-            code = "T3" if param is NOW.expr else "T7"
-            described = f"`{print_expr(item.value)}` of type {param.type}"
-            _unfit(checker, item, kind, target, described, code)
+    if value is None:
+        return None
+    if isinstance(value.expr, ir.Lit):
+        return _fit_literal(checker, item, value.expr, kind, target)
+    is_blob_text = (
+        kind.scalar is Scalar.BLOB and value.type.is_text and isinstance(value.expr, ir.Param)
+    )
+    if is_blob_text or kind.is_compatible_with(value.type):
+        return value.expr
+    code = "T3" if value.expr is NOW.expr else "T7"
+    described = f"`{print_expr(item.value)}` of type {value.type}"
+    _unfit(checker, item, kind, target, described, code)
     return None
 
 
@@ -334,7 +403,7 @@ def _check_selection(
             return None
         return Typed(ir.Prop(ir.OWN_ROW, _column(ref.name, target), kind), kind)
 
-    checker.own_property = own_property
+    checker.context, checker.own_property = Context.SELECTION, own_property
     condition = check_condition(checker, selection)
     checker.own_property = None
     return condition

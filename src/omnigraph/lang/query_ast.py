@@ -299,7 +299,7 @@ ScalarLit = StringLit | IntLit | FloatLit | BoolLit | DateLit | DateTimeLit
 Literal = ScalarLit | ListLit
 Expr = Var | PropAccess | AliasRef | Literal | Call | Arithmetic | Negative | If | CountBlock
 Value = Literal | Var | Call
-"""What a property match or an assignment may hold; a `Call` there is `now()`."""
+"""What a property match may hold; a `Call` there is `now()`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -458,10 +458,10 @@ class ReadBody:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assignment:
-    """`name: value` of an insert or update."""
+    """`name: value` of an insert or update; a bare name in a value is a property of the row."""
 
     property: str
-    value: Value | NullLit
+    value: Expr | NullLit
     extent: Extent = field(default=(0, 0), compare=False, repr=False)
 
 
@@ -547,23 +547,30 @@ class Query:
 
 def bare_names(item: "Condition | Expr") -> Iterator[str]:
     """The bare names in a condition or an expression."""
+    if isinstance(item, AliasRef):
+        yield item.name
+    for part in _parts_of(item):
+        yield from bare_names(part)
+
+
+def _parts_of(item: "Condition | Expr") -> "tuple[Condition | Expr, ...]":
+    """What a condition or an expression is directly made of; of blocks, nothing."""
     match item:
-        case AliasRef(name=name):
-            yield name
-        case Comparison(left=left, right=right):
-            yield from bare_names(left)
-            yield from bare_names(right)
+        case Comparison(left=left, right=right) | Arithmetic(left=left, right=right):
+            return left, right
         case NullTest(expr=expr):
-            yield from bare_names(expr)
+            return (expr,)
         case NotCondition(part=part):
-            yield from bare_names(part)
+            return (part,)
         case AnyOf(parts=parts) | AllOf(parts=parts):
-            for part in parts:
-                yield from bare_names(part)
+            return parts
         case CallClause(call=call):
-            yield from bare_names(call)
+            return (call,)
         case Call(args=args):
-            for arg in args:
-                yield from bare_names(arg)
+            return args
+        case Negative(value=value):
+            return (value,)
+        case If(condition=condition, then=then, otherwise=otherwise):
+            return condition, then, otherwise
         case _:
-            return
+            return ()

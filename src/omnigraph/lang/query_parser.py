@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from lark import Token
 
 from omnigraph.lang import query_ast as ast
+from omnigraph.lang.condition_hints import VALUE
 from omnigraph.lang.diagnostics import Findings, FindingsFull, join_names
 from omnigraph.lang.grammar import (
     QUERY_LANGUAGE,
@@ -29,7 +30,9 @@ _FUNCTIONS = {function.value: function for function in ast.Function}
 _CONDITIONS = frozenset(
     {"filter", "var_filter", "null_test", "membership", "not_cond", "any_of", "all_of"}
 )
-_OPERATORS = frozenset({"add", "mul", "neg"})
+_PRODUCTS = frozenset(
+    {ast.ArithmeticOp.MULTIPLY, ast.ArithmeticOp.DIVIDE, ast.ArithmeticOp.REMAINDER}
+)
 _ANNOTATIONS = ("description", "instruction")
 
 
@@ -76,7 +79,7 @@ class _Builder:
         waiting = [(tree, 0)]
         while waiting:
             node, depth = waiting.pop()
-            depth += node.data in _OPERATORS
+            depth += {"chain": len(node.children) // 2, "neg": 1}.get(node.data, 0)
             if depth > MAX_VALUE_DEPTH:
                 self.report(
                     "syntax",
@@ -369,14 +372,8 @@ class _Builder:
                 return ast.AliasRef(name=str(child_tokens(node)[0]), extent=extent)
             case "call":
                 return self.call(node)
-            case "add" | "mul":
-                left, op, right = node.children
-                return ast.Arithmetic(
-                    left=self.expr(left),
-                    op=ast.ArithmeticOp(str(op)),
-                    right=self.expr(right),
-                    extent=extent,
-                )
+            case "chain":
+                return self.chain(node)
             case "neg":
                 return self.negative(child_trees(node)[0], extent)
             case "group":
@@ -384,15 +381,27 @@ class _Builder:
             case "count_block":
                 return ast.CountBlock(clauses=self.clauses(node), extent=extent)
             case data if data in _CONDITIONS:
-                self.report(
-                    "syntax",
-                    "a condition cannot stand where a value is expected; choose between two values "
-                    "with `if(condition, a, b)`",
-                    extent,
-                )
+                self.report("syntax", VALUE, extent)
                 return ast.BoolLit(value=True, extent=extent)
             case _:
                 return self.literal(node)
+
+    def chain(self, node: Node) -> ast.Expr:
+        """Operands with operators between them: products first, each from left to right."""
+        first, *rest = node.children
+        start = begun = extent_of(first)[0]
+        sums = product = self.expr(first)
+        pending: ast.ArithmeticOp | None = None
+        end = begun
+        for sign, operand in zip(rest[::2], rest[1::2], strict=True):
+            op, value = ast.ArithmeticOp(str(sign)), self.expr(operand)
+            if op not in _PRODUCTS:
+                sums = product if pending is None else _computed(sums, pending, product, start, end)
+                pending, product, begun = op, value, extent_of(operand)[0]
+            end = extent_of(operand)[1]
+            if op in _PRODUCTS:
+                product = _computed(product, op, value, begun, end)
+        return product if pending is None else _computed(sums, pending, product, start, end)
 
     def negative(self, value: Node, extent: Extent) -> ast.Expr:
         """A minus and what follows; right before a number it belongs to the number."""
@@ -450,6 +459,9 @@ class _Builder:
                 otherwise=self.expr(given[2]),
                 extent=extent,
             )
+        if str(name) == "not":
+            self.report("syntax", VALUE, extent_of(name))
+            return ast.BoolLit(value=True, extent=extent)
         args = tuple(
             self.expr(child_trees(child)[0] if child.data == "distinct" else child)
             for child in given
@@ -549,13 +561,36 @@ class _Builder:
         if node.data == "null":
             null = ast.NullLit(extent=extent_of(node))
             return ast.Assignment(property=str(name), value=null, extent=extent)
-        return ast.Assignment(property=str(name), value=self.value(node), extent=extent)
+        assigned = self.assigned(self.expr(node))
+        return ast.Assignment(property=str(name), value=assigned, extent=extent)
+
+    def assigned(self, value: ast.Expr) -> ast.Expr:
+        """A value over the row of a mutation; what asks for other rows is none."""
+        match value:
+            case ast.PropAccess():
+                detail = f"the property of the row itself is written `{value.property}`"
+            case ast.Call() if value.function not in ast.VALUE_FUNCTIONS | {ast.Function.NOW}:
+                detail = f"`{value.function}` looks at more than the row of a mutation"
+            case ast.CountBlock():
+                detail = "`count { … }` looks at more than the row of a mutation"
+            case _:
+                return value
+        self.report(
+            "syntax", f"{detail}; expected a value of the row and of parameters", value.extent
+        )
+        return ast.BoolLit(value=True, extent=value.extent)
 
     def count(self, token: Token) -> int | ast.Var:
         """A limit, an offset or a hop bound: a number or a parameter."""
         if token.type == "VAR":
             return ast.Var(name=_var_name(token), extent=extent_of(token))
         return read_integer(token, QUERY_LANGUAGE, self.findings, largest=MAX_COUNT)
+
+
+def _computed(
+    left: ast.Expr, op: ast.ArithmeticOp, right: ast.Expr, start: int, end: int
+) -> ast.Arithmetic:
+    return ast.Arithmetic(left=left, op=op, right=right, extent=(start, end))
 
 
 def _numbers(low: int, high: int) -> str:

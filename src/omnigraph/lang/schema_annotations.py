@@ -61,7 +61,9 @@ def read_annotations(
             findings.add(
                 "S020", "annotation_value", "`@default` takes exactly one literal", item.extent
             )
-        out[item.name] = AnnotationValue(value=_plain(item.value), keywords=dict(item.keywords))
+        out[item.name] = AnnotationValue(
+            value=_plain(item.value), keywords=dict(item.keywords), is_quoted=item.is_quoted
+        )
     return out
 
 

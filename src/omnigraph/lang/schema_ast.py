@@ -28,6 +28,8 @@ class Annotation:
     name: str
     value: LiteralValue | Name | None = None
     keywords: tuple[tuple[str, LiteralValue], ...] = ()
+    is_quoted: bool = False
+    """Metadata, even if it looks like a misspelt annotation."""
     extent: Extent = field(default=(0, 0), compare=False, repr=False)
 
 

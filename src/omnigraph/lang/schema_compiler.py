@@ -12,6 +12,7 @@ from omnigraph.errors import SchemaInvalid
 from omnigraph.lang import schema_ast as ast
 from omnigraph.lang.catalog import Catalog, EdgeType, Embed, InterfaceType, NodeType, Property
 from omnigraph.lang.diagnostics import Findings, FindingsFull, raise_findings
+from omnigraph.lang.foreign_syntax import suggest_annotation
 from omnigraph.lang.grammar import SCHEMA_LANGUAGE, read_source
 from omnigraph.lang.schema_annotations import Place, read_annotations, read_default, read_embed
 from omnigraph.lang.schema_constraints import (
@@ -53,6 +54,33 @@ def compile_schema(source: str | bytes, *, path: str | None = None) -> Catalog:
     if findings:
         raise_findings(SchemaInvalid, findings)
     return catalog
+
+
+def require_meant_annotations(source: str | bytes, *, path: str | None = None) -> None:
+    """Refuse annotations that change nothing and look like ones that would.
+
+    For a new graph: a graph that exists keeps what it was made with.
+
+    Raises:
+        SchemaInvalid: with all of them; one is meant as metadata if its name is in quotes.
+    """
+    findings = read_source(source, path, SCHEMA_LANGUAGE)
+    with suppress(FindingsFull):
+        for declaration in parse_schema(findings):
+            heads = () if isinstance(declaration, ast.InterfaceDecl) else declaration.annotations
+            below = (note for item in declaration.properties for note in item.annotations)
+            for note in (*heads, *below):
+                meant = None if note.is_quoted else suggest_annotation(note.name)
+                if meant is not None:
+                    findings.add(
+                        "S024",
+                        "annotation_unknown",
+                        f"annotation `@{note.name}` is not known and changes nothing; did you mean "
+                        f'{meant}? Metadata of this name is written `@"{note.name}"`',
+                        note.extent,
+                    )
+    if findings:
+        raise_findings(SchemaInvalid, findings)
 
 
 @dataclass(slots=True)

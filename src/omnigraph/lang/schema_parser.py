@@ -5,6 +5,7 @@ S008), shapes of constraints (S014 without a bound, S017, S020) and annotations 
 none may (S021).
 """
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
@@ -12,7 +13,7 @@ from lark import Token
 
 from omnigraph.lang import schema_ast as ast
 from omnigraph.lang.diagnostics import Findings
-from omnigraph.lang.foreign_syntax import suggest_type
+from omnigraph.lang.foreign_syntax import is_annotation, suggest_type
 from omnigraph.lang.grammar import (
     SCHEMA_LANGUAGE,
     Node,
@@ -57,6 +58,7 @@ class _Keyword:
     value: ast.LiteralValue
 
 
+_METADATA_NAME = re.compile(r"[a-z_][A-Za-z0-9_]*")
 _Argument = ast.LiteralValue | ast.Name | _Range | _Keyword
 
 
@@ -67,6 +69,7 @@ class _At:
     name: str
     args: tuple[_Argument, ...] | None
     extent: Extent
+    is_quoted: bool = False
 
 
 @dataclass(slots=True)
@@ -337,13 +340,28 @@ class _Builder:
                         at.extent,
                     )
         return ast.Annotation(
-            name=at.name, value=value, keywords=tuple(sorted(keywords.items())), extent=at.extent
+            name=at.name,
+            value=value,
+            keywords=tuple(sorted(keywords.items())),
+            is_quoted=at.is_quoted,
+            extent=at.extent,
         )
 
     def at(self, tree: Node) -> _At:
-        name = child_tokens(tree)[0]
-        args = tuple(self.argument(child) for child in child_trees(tree))
-        return _At(name=str(name), args=args or None, extent=extent_of(tree))
+        token = child_tokens(tree)[0]
+        args = tuple(self.argument(child) for child in child_trees(tree)) or None
+        if token.type != "STRING":
+            return _At(name=str(token), args=args, extent=extent_of(tree))
+        name = str(token)[1:-1]
+        if not _METADATA_NAME.fullmatch(name) or is_annotation(name):
+            self.report(
+                "S000",
+                "syntax",
+                f"`@{token}`: quotes are for metadata, whose name is a lower-case word and none of "
+                "the annotations that mean something",
+                extent_of(tree),
+            )
+        return _At(name=name, args=args, extent=extent_of(tree), is_quoted=True)
 
     def argument(self, tree: Node) -> _Argument:
         match tree.data:

@@ -49,11 +49,12 @@ def _card(card: ast.Card | None) -> tuple[str, ...]:
 
 
 def _annotation(item: ast.Annotation) -> str:
+    shown = f'"{item.name}"' if item.is_quoted else item.name
     if item.value is None:
-        return f"@{item.name}"
+        return f"@{shown}"
     value = item.value.text if isinstance(item.value, ast.Name) else _literal(item.value)
     keywords = (f"{name}={_literal(literal)}" for name, literal in item.keywords)
-    return f"@{item.name}({', '.join((value, *keywords))})"
+    return f"@{shown}({', '.join((value, *keywords))})"
 
 
 def _constraint(item: ast.Constraint) -> str:

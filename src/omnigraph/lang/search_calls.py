@@ -218,17 +218,18 @@ def _field(checker: "ExprChecker", expr: ast.Call) -> ir.Prop | None:
         )
         return None
     typed = checker.check(arg)
-    type_name = checker.scope.node(arg.var)
-    if typed is None or type_name is None or not isinstance(typed.expr, ir.Prop):
+    types = checker.scope.types(arg.var)
+    if typed is None or not types or not isinstance(typed.expr, ir.Prop):
         return None
-    checker.searches.append(
+    checker.searches += [
         SearchUse(
             function=expr.function.value,
             type_name=type_name,
             property=arg.property,
             extent=expr.extent,
         )
-    )
+        for type_name in types
+    ]
     return typed.expr
 
 

@@ -1,4 +1,4 @@
-"""The type checker of `.gq` queries (T1 to T38)."""
+"""The type checker of `.gq` queries (T1 to T39)."""
 
 from contextlib import suppress
 
@@ -45,7 +45,7 @@ def _check(catalog: Catalog, query: ast.Query, findings: Findings) -> CheckedQue
     typed_params = tuple(ir.Param(name, kind) for name, kind in scope.params.items())
     match query.body:
         case ast.ReadBody() as body:
-            checker.measured = measured_pairs(body)
+            checker.measured = measured_pairs(body, findings.source.text)
             block = check_block(checker, body.clauses, query.extent)
             returned = check_returns(checker, body.projections, distinct=body.distinct)
             having = check_having(checker, body.having, returned)
@@ -66,6 +66,7 @@ def _check(catalog: Catalog, query: ast.Query, findings: Findings) -> CheckedQue
                 searches=tuple(checker.searches),
                 worst_first=ordered.worst_first,
                 null_negations=tuple(checker.null_negations),
+                counted=tuple(checker.counted),
             )
         case ast.MutationBody() as body:
             return CheckedMutation(

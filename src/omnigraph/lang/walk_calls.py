@@ -20,8 +20,10 @@ if TYPE_CHECKING:
 _IDS = PropType(scalar=Scalar.STRING, is_list=True)
 
 
-def measured_pairs(body: ast.ReadBody) -> frozenset[frozenset[str]]:
-    """The pairs of variables that some `hops` or `path` of a query names."""
+def measured_pairs(body: ast.ReadBody, text: str) -> frozenset[frozenset[str]]:
+    """The pairs of variables that some `hops` or `path` of a query with this text names."""
+    if not any(function in text for function in ast.WALK_CALLS):
+        return frozenset()
     return frozenset(
         frozenset(arg.name for arg in call.args if isinstance(arg, ast.Var))
         for call in _walk_calls(body)

@@ -31,6 +31,7 @@ from omnigraph.pipeline.export.job import SparkExport, plan_export
 from omnigraph.pipeline.load.job import SparkLoad
 from omnigraph.pipeline.load.keyed_write import write_frame
 from omnigraph.pipeline.load.pipeline_run import PipelineRun, RunOptions
+from omnigraph.pipeline.sources.local_source import plan_local_source
 from omnigraph.pipeline.sources.precheck import precheck
 from omnigraph.pipeline.sources.request import SourceRequest, plan_source
 from omnigraph.pipeline.spark.arrow_types import readable_columns
@@ -145,6 +146,7 @@ class Pipeline:
         if_commit: str | None = None,
         idempotency_key: str | None = None,
         resume: str | None = None,
+        engine: Literal["local", "spark"] = "spark",
         progress: Progress | None = None,
         started: Callable[[str], None] | None = None,
     ) -> JobReport:
@@ -182,6 +184,8 @@ class Pipeline:
             idempotency_key: the same key again gives the first receipt and writes nothing.
             resume: the operation of a load that was cut off: what it staged is used, if the input,
                 the schema and the tables are the same; else the load starts over and says so.
+            engine: `local` loads one CSV or Parquet file of moderate size in this process, without
+                Java; columns are taken as they are.
             progress: told a `StageProgress` (`omnigraph.graph.jobs.stage_progress`) whenever more
                 is known: the stage, its tasks, its rows and bytes.
             started: told the operation of the load, which `resume` takes.
@@ -221,13 +225,14 @@ class Pipeline:
             takes_same_names=takes_same_names,
             options=options or {},
         )
-        return self.load_rows(rows, request, progress=progress, started=started)
+        return self.load_rows(rows, request, engine=engine, progress=progress, started=started)
 
     def load_rows(
         self,
         rows: SourceRequest,
         request: LoadRequest,
         *,
+        engine: Literal["local", "spark"] = "spark",
         progress: Progress | None = None,
         started: Callable[[str], None] | None = None,
     ) -> JobReport:
@@ -236,20 +241,27 @@ class Pipeline:
         request = replace(request, from_=base)
         self._graph.require_writable()
         rows = replace(rows, keeps_values=request.keeps_values)
-        source = plan_source(rows, self._settings)
+        is_local = engine == "local"
+        planned = plan_local_source if is_local else plan_source
+        source = planned(rows, self._settings)
         # What can be told at once is: Spark takes seconds to start.
         RejectFiles(request.rejects, self._graph.storage.location)
         branch = readable_branch(self._graph, request.branch, request.from_)
         precheck(open_snapshot(self._graph, None, branch).catalog, source)
-        job = self._job("load", progress=progress, operation_id=request.resume)
+        job = self._job("load", progress=progress, operation_id=request.resume, is_local=is_local)
         return SparkLoad(job, [source], request, external=self._external, started=started).report()
 
     def _job(
-        self, kind: str, *, progress: Progress | None = None, operation_id: str | None = None
+        self,
+        kind: str,
+        *,
+        progress: Progress | None = None,
+        operation_id: str | None = None,
+        is_local: bool = False,
     ) -> JobContext:
         return open_job(
             self._graph,
-            self._session,
+            None if is_local else self._session,
             self._settings,
             kind=kind,
             actor_id=self._actor_id,

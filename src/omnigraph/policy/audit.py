@@ -47,7 +47,7 @@ class AuditEvent:
     rule: str | None = None
     filtered: bool = False
     query: str | None = None
-    """The name of a stored query."""
+    """The name of the query that it runs."""
     commit: str | None = None
     """What the request made."""
     status: int | None = None

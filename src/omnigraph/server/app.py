@@ -13,6 +13,7 @@ from omnigraph.server.endpoint import Endpoint
 from omnigraph.server.envelope import answer_error
 from omnigraph.server.middleware.cors import add_cors
 from omnigraph.server.middleware.request_record import RECORD, RequestRecords
+from omnigraph.server.path_template import PathTemplate, parts_of
 from omnigraph.server.routes import OPERATIONS
 
 if TYPE_CHECKING:
@@ -30,6 +31,15 @@ class OperationRoute(Route):
     def __init__(self, operation: Operation, server: ServerRuntime) -> None:
         super().__init__(operation.path, Endpoint(operation, server), methods=[operation.method])
         self.methods = {operation.method}
+        self._template = PathTemplate(operation.path)
+
+    def matches(self, scope: Scope) -> tuple[Match, Scope]:
+        """Whether a request is one of this operation, or of its path alone."""
+        found = self._template.match(parts_of(scope)) if scope["type"] == "http" else None
+        if found is None:
+            return Match.NONE, {}
+        match = Match.FULL if scope["method"] in (self.methods or ()) else Match.PARTIAL
+        return match, {"endpoint": self.endpoint, "path_params": found}
 
 
 def create_app(server: ServerRuntime) -> FastAPI:

@@ -27,6 +27,8 @@ CHANGING: Final = frozenset(
 )
 """What nobody may do while a strict audit log cannot be written."""
 
+_LONGEST_NAME: Final = 128
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditedQuestion:
@@ -47,6 +49,13 @@ class AuditTrail:
     questions: list[AuditedQuestion] = field(default_factory=list)
     commit: str | None = None
     """What the request made."""
+    query: str | None = None
+    """The query that the request runs, as far as it is known."""
+
+    def runs(self, name: str | None) -> None:
+        """The request runs the query of this name; what can be none is not kept."""
+        if name is not None and name.isidentifier() and len(name) <= _LONGEST_NAME:
+            self.query = name
 
     def refused(self, error: PolicyError) -> None:
         """The engine refused what the server had let through."""
@@ -86,7 +95,7 @@ class AuditTrail:
                     target_branch=question.target_branch,
                     allowed=question.allowed,
                     rule=question.rule,
-                    query=question.query,
+                    query=question.query or self.query,
                     commit=self.commit,
                     status=status,
                 )

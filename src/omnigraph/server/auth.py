@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
+import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
@@ -29,6 +30,8 @@ TOKEN_VARIABLES: Final = (
 )
 SINGLE_ACTOR: Final = "default"
 _SCHEME: Final = "bearer"
+_ARN_REGION: Final = re.compile("arn:[^:]+:secretsmanager:([^:]+):")
+_NO_REGION: Final = "NoRegionError"
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,15 +67,19 @@ class BearerTokens:
         return found
 
 
-def read_tokens(settings: ServerSettings) -> BearerTokens:
+def read_tokens(settings: ServerSettings, *, region: str | None = None) -> BearerTokens:
     """The tokens that the settings name.
+
+    Args:
+        settings: where they are.
+        region: of AWS, for a secret that is named without one.
 
     Raises:
         SettingInvalid: a source cannot be used; no token is shown.
     """
     if settings.bearer_tokens_aws_secret is not None:
         variable = "OMNIGRAPH_SERVER_BEARER_TOKENS_AWS_SECRET"
-        text = _aws_secret(settings.bearer_tokens_aws_secret)
+        text = _aws_secret(settings.bearer_tokens_aws_secret, region)
         return BearerTokens(_digests(_actors(text, variable), variable), variable)
     pairs: list[tuple[str, str]] = []
     sources: list[str] = []
@@ -142,19 +149,27 @@ def _file_text(path: Path) -> str:
         ) from None
 
 
-def _aws_secret(name: str) -> str:
-    """The text of a secret of AWS; the client for it is an optional part."""
+def _aws_secret(name: str, region: str | None) -> str:
+    """The text of a secret of AWS; the client for it is an optional part.
+
+    An ARN names its region. Without any the client looks where it always does.
+    """
     variable = "OMNIGRAPH_SERVER_BEARER_TOKENS_AWS_SECRET"
     try:
         from importlib import import_module
 
-        client = import_module("boto3").client("secretsmanager")
+        connect = import_module("boto3").client
     except ImportError:
         raise _refused(variable, "reading it needs an optional part: pip install boto3") from None
+    found = _ARN_REGION.match(name)
     try:
+        client = connect("secretsmanager", region_name=found[1] if found else region)
         answer: Mapping[str, object] = client.get_secret_value(SecretId=name)
     except Exception as error:  # noqa: BLE001 - the client has no public base of its errors
-        raise _refused(variable, f"the secret cannot be read: {type(error).__name__}") from None
+        kind = type(error).__name__
+        advice = "; set AWS_REGION, or give the ARN of the secret" if kind == _NO_REGION else ""
+        # The text of the error may quote the secret, and no chain may show it.
+        raise _refused(variable, f"the secret cannot be read: {kind}{advice}") from None
     text = answer.get("SecretString")
     if not isinstance(text, str):
         raise _refused(variable, "the secret holds no text")

@@ -7,11 +7,11 @@ outside is picked up by a restart.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Final, Protocol
 
 from omnigraph.api import Graph
-from omnigraph.errors import GraphNotFound, InvalidArgument
+from omnigraph.errors import ClusterRefused, GraphNotFound, InvalidArgument, UsageError
 from omnigraph.policy import load_policy, load_server_policy
 from omnigraph.server.runtime_state import RuntimeState, policy_in_force
 
@@ -69,6 +69,21 @@ class ServedGraphs:
         if served is None:
             raise GraphNotFound(f"graph '{graph_id}' not found", graph_id=graph_id)
         return served
+
+    def require_all(self) -> None:
+        """Refuse to serve some of the graphs only; then those that are open are closed.
+
+        Raises:
+            ClusterRefused: one of them cannot be served; each is told with its cause.
+        """
+        if not self.quarantined:
+            return
+        self.close()
+        told = "; ".join(f"{graph.graph_id}: {graph.message}" for graph in self.quarantined)
+        raise ClusterRefused(
+            f"{len(self.quarantined)} of the graphs cannot be served, and all are required: {told}",
+            diagnostics=[asdict(graph) for graph in self.quarantined],
+        )
 
     def close(self) -> None:
         """Close every graph; safe twice."""
@@ -167,23 +182,30 @@ def parse_graph_options(
     """The addresses of graphs by id: one without a name, or any number as `id=uri`.
 
     Raises:
-        InvalidArgument: none, both kinds, a bad id, or one id twice.
+        UsageError: none, both kinds, a bad id, or one id twice.
     """
     if (uri is None) == (not named):
-        raise InvalidArgument("give the address of one graph, or --graph ID=URI for each of many")
+        raise UsageError("give the address of one graph, or --graph ID=URI for each of many")
     if uri is not None:
-        return {checked_graph_id(graph_id or DEFAULT_GRAPH_ID): uri}
+        return {_given_id(graph_id or DEFAULT_GRAPH_ID): uri}
     if graph_id is not None:
-        raise InvalidArgument("--graph-id names the one graph that is given without --graph")
+        raise UsageError("--graph-id names the one graph that is given without --graph")
     graphs: dict[str, str] = {}
     for text in named:
         name, separator, address = text.partition("=")
         if not separator or not address:
-            raise InvalidArgument(f"--graph is ID=URI, not {text!r}")
-        if checked_graph_id(name) in graphs:
-            raise InvalidArgument(f"the graph id {name!r} is given twice")
+            raise UsageError(f"--graph is ID=URI, not {text!r}")
+        if _given_id(name) in graphs:
+            raise UsageError(f"the graph id {name!r} is given twice")
         graphs[name] = address
     return graphs
+
+
+def _given_id(text: str) -> str:
+    try:
+        return checked_graph_id(text)
+    except InvalidArgument as error:
+        raise UsageError(error.message) from None
 
 
 def parse_assignments(values: Sequence[str], graph_ids: Collection[str]) -> dict[str, list[str]]:

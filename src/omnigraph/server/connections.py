@@ -16,15 +16,17 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 if TYPE_CHECKING:
     import asyncio
 
+    from omnigraph.ids import IdSource
     from omnigraph.settings import ServerSettings
 
 log = logging.getLogger(__name__)
 
 
-def connection_type(settings: ServerSettings) -> type[H11Protocol]:
+def connection_type(settings: ServerSettings, ids: IdSource) -> type[H11Protocol]:
     """The class of connections with the times of these settings."""
 
     class BoundedConnection(_BoundedConnection):
+        ids_of_requests = ids
         header_timeout_s = settings.header_timeout_ms / 1_000
         stall_timeout_s = settings.idle_timeout_ms / 1_000
 
@@ -32,6 +34,7 @@ def connection_type(settings: ServerSettings) -> type[H11Protocol]:
 
 
 class _BoundedConnection(H11Protocol):
+    ids_of_requests: IdSource
     header_timeout_s: float
     stall_timeout_s: float
 
@@ -86,7 +89,9 @@ class _BoundedConnection(H11Protocol):
         self.transport.abort()
 
     def send_400_response(self, msg: str) -> None:
-        """Refuse what is no HTTP, or has headers beyond every bound."""
+        """Refuse what is no HTTP, or has headers beyond every bound; it has an id, too."""
+        request_id = self.ids_of_requests.next_ulid()
+        log.info("no request of HTTP", extra={"why": msg, "request_id": request_id})
         content = msgspec.json.encode(
             {"error": msg, "code": "bad_request", "reason": "invalid_argument"}
         )
@@ -94,6 +99,7 @@ class _BoundedConnection(H11Protocol):
             (b"content-type", b"application/json"),
             (b"content-length", str(len(content)).encode()),
             (b"connection", b"close"),
+            (b"x-request-id", request_id.encode()),
         ]
         for event in (
             h11.Response(status_code=400, headers=headers, reason=b"Bad Request"),

@@ -103,7 +103,7 @@ def _config(runtime: ServerRuntime) -> uvicorn.Config:
     settings = runtime.settings.server
     return uvicorn.Config(
         create_app(runtime),
-        http=connection_type(settings),
+        http=connection_type(settings, runtime.ids),
         ws="none",
         lifespan="off",
         log_config=None,

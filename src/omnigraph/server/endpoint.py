@@ -80,6 +80,7 @@ class Endpoint:
             server=server, operation=operation, scope=scope, receive=receive, record=record
         )
         if operation.scope is Scope.PUBLIC:
+            context.refuse_condition()
             return await operation.handler(context)
         if server.draining.is_set():
             raise ServerUnavailable(_DRAINING)
@@ -89,6 +90,7 @@ class Endpoint:
             record.actor = context.actor
         if operation.scope is Scope.GRAPH:
             context.enter(server.served.find(context.path["graph_id"]))
+        context.refuse_condition()
         return await operation.handler(context)
 
     def _shown(self, error: Exception) -> Exception:

@@ -41,7 +41,7 @@ def run_server(request: ServeRequest) -> int:
 def _serve_alone(plan: ServerPlan, listener: socket.socket, metrics: socket.socket | None) -> int:
     runtime = plan.open()
     try:
-        with metrics_served(metrics, runtime.metrics.render):
+        with metrics_served(metrics, runtime.render_metrics):
             plan.tell(address_of(listener), 1)
             announce(listener)
             http_server(runtime).run(sockets=[listener])

@@ -111,7 +111,7 @@ class Metrics:
             "omnigraph_commit_conflicts_total", counter, "Writes that lost.", ("graph", "kind")
         )
         self.recovery_pending = Series(
-            "omnigraph_recovery_pending", gauge, "Writes that wait for a recovery.", ("graph",)
+            "omnigraph_recovery_pending", gauge, "Writes that are not settled.", ("graph",)
         )
         self.export_streams = Series("omnigraph_export_streams", gauge, "Exports that run.", ())
         self.graphs = Series("omnigraph_graphs", gauge, "Graphs of this server.", ("state",))

@@ -39,7 +39,7 @@ class ServeRequest:
     metrics_bind: str | None = None
     """Serve metrics there, without a token, and not on the main port."""
     maintains: bool = False
-    """Do what is due on the graphs, in the background."""
+    """Do what is due on the graphs, in the background, unless the settings switch it off."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,10 +58,12 @@ class ServerPlan:
 
         Raises:
             GraphNotFound, PolicyInvalid, QueryInvalid: something cannot be served.
+            ClusterRefused: a graph cannot be served, and all are required.
         """
-        runtime = ServerRuntime.start(
-            self.source.open(self.settings, self.state), self.tokens, self.settings
-        )
+        served = self.source.open(self.settings, self.state)
+        if self.settings.server.require_all_graphs:
+            served.require_all()
+        runtime = ServerRuntime.start(served, self.tokens, self.settings)
         runtime.shows_metrics = self.shows_metrics
         if self.maintains:
             runtime.start_maintenance()
@@ -91,7 +93,7 @@ def plan_server(request: ServeRequest) -> ServerPlan:
         SettingInvalid: it may not start like this.
     """
     settings = request.settings
-    tokens = read_tokens(settings.server)
+    tokens = read_tokens(settings.server, region=settings.storage.aws_region)
     state = classify(
         has_tokens=bool(tokens),
         has_policy=request.source.has_policy,
@@ -106,7 +108,7 @@ def plan_server(request: ServeRequest) -> ServerPlan:
         settings=replace(settings, server=server, client=client),
         tokens=tokens,
         state=state,
-        maintains=request.maintains,
+        maintains=request.maintains and settings.storage.auto_maintenance,
         shows_metrics=request.metrics_bind is None,
     )
 

@@ -209,7 +209,6 @@ class RequestContext:
             UnsupportedMediaType: it is no JSON by its content type.
             InvalidArgument: it is none, or not of this shape.
         """
-        self.refuse_condition()
         if is_optional and self.header("content-type") is None:
             content = await self.body()
             if not content.strip():

@@ -9,6 +9,7 @@ import pyarrow as pa
 from starlette.responses import Response
 
 from omnigraph.errors import InvalidArgument, ResourceLimit
+from omnigraph.server.acceptance import preferred
 
 if TYPE_CHECKING:
     from omnigraph.errors import JsonValue
@@ -25,15 +26,11 @@ _encode = msgspec.json.Encoder().encode
 
 
 def accepted_form(context: RequestContext) -> str:
-    """The first form that the client accepts and that there is; JSON without a wish."""
-    accepted = context.header("accept")
-    if accepted is None or accepted == "*/*":
+    """The form that the client prefers; JSON without a wish."""
+    accepted = context.header_values("accept")
+    if not accepted or accepted == ["*/*"]:
         return JSON
-    for part in accepted.split(","):
-        media_type = part.partition(";")[0].strip().lower()
-        if media_type in MEDIA_TYPES:
-            return media_type
-    return JSON
+    return preferred(accepted, MEDIA_TYPES)
 
 
 def wants_js_safe(context: RequestContext) -> bool:

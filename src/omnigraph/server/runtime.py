@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 from omnigraph.clock import Clock, SystemClock
+from omnigraph.errors import OmnigraphError
 from omnigraph.ids import IdSource, UlidSource
 from omnigraph.policy.audit import AuditLog, open_audit_log
 from omnigraph.server.engine_calls import EngineCalls
@@ -19,6 +21,8 @@ if TYPE_CHECKING:
     from omnigraph.server.auth import BearerTokens
     from omnigraph.server.boot import ServedGraphs
     from omnigraph.settings import Settings
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -47,8 +51,6 @@ class ServerRuntime:
         metrics.graphs.set("served", value=len(served.graphs))
         metrics.graphs.set("quarantined", value=len(served.quarantined))
         metrics.build_info.set(version("omnigraph"), value=1)
-        for graph_id in served.graphs:
-            metrics.recovery_pending.set(graph_id, value=0)
         return cls(
             served=served,
             tokens=tokens,
@@ -59,6 +61,18 @@ class ServerRuntime:
             audit=open_audit_log(settings.server, SystemClock()),
             streams=StreamSlots(metrics),
         )
+
+    def render_metrics(self) -> str:
+        """The counts, with what is looked up when somebody asks; a storage may be waited for."""
+        for graph_id, served in self.served.graphs.items():
+            try:
+                pending = served.graph.maintenance.unsettled_writes()
+            except OmnigraphError as error:
+                # The rest is told all the same; of this graph, what was last known.
+                log.warning("recoveries not counted", extra={"graph": graph_id, "why": str(error)})
+            else:
+                self.metrics.recovery_pending.set(graph_id, value=pending)
+        return self.metrics.render()
 
     def start_maintenance(self) -> None:
         """Do what is due on the graphs in the background; of all processes, one at a time does."""

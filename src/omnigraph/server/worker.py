@@ -47,7 +47,7 @@ def _obey(control: Connection, runtime: ServerRuntime, server: DrainingServer) -
         server.is_listening.wait()
         control.send(READY)
         while control.recv() == METRICS:
-            control.send(runtime.metrics.render())
+            control.send(runtime.render_metrics())
     except (EOFError, OSError):
         pass
     server.stop()

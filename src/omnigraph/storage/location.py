@@ -10,6 +10,7 @@ import posixpath
 import re
 import stat
 from dataclasses import dataclass, field
+from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import SplitResult, unquote, urlsplit
@@ -60,8 +61,12 @@ def parse_location(address: str | Path, settings: StorageSettings) -> GraphLocat
     """The location that a path, `file://` or `s3://` address names.
 
     Raises:
-        InvalidArgument: the address is empty or of another kind.
+        InvalidArgument: the address is none, empty or of another kind.
     """
+    if not isinstance(address, str | PathLike):
+        raise InvalidArgument(
+            f"a graph is named by a path or an address, not {type(address).__name__}"
+        )
     text = str(address)
     if not text.strip() or "\0" in text:
         raise InvalidArgument(
@@ -81,8 +86,8 @@ def parse_location(address: str | Path, settings: StorageSettings) -> GraphLocat
             return _bucket(text, settings)
         case "http" | "https":
             raise InvalidArgument(
-                f"{text!r} is a server, not a storage location; give a folder, a file:// or an s3://"
-                " address (servers are not in this version)"
+                f"{text!r} is a server, not a storage location; omnigraph.connect({text!r},"
+                " graph=ID) speaks with one; give a folder, a file:// or an s3:// address"
             )
         case other:
             raise InvalidArgument(

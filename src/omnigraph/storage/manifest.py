@@ -35,7 +35,7 @@ from omnigraph.storage.signals import NotDurable, StorageSignal
 from omnigraph.storage.version_files import cleaned_mark, newest_version, spent_marks
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
     from pathlib import Path
 
     import pyarrow.compute as pc
@@ -433,37 +433,50 @@ class ManifestStorage:
         return [BranchId(name.removeprefix(LINE_PREFIX)) for name in names]
 
     def versions(self, handle: LineHandle, before_us: int) -> tuple[int, list[int]]:
-        """How many versions a line has, and those older than a moment by the store's clock."""
+        """How many versions a line has, and those that could be removed.
+
+        They are older than a moment by the store's clock, and no other line starts from them. Of a
+        line of a graph that was moved there are none.
+        """
         folder = line_folder(MANIFEST, lance_branch(handle.branch_id))
         files = self._objects.list(f"{folder}/_versions")
         named = [(version_of_name(file.path.rpartition("/")[2]), file) for file in files]
         numbers = [(version, file) for version, file in named if version is not None]
-        return len(numbers), sorted(
+        old = {
             version
             for version, file in numbers
             if version < handle.version and file.modified_us < before_us
-        )
+        }
+        return len(numbers), sorted(self._unneeded(handle, old))
 
-    def clean(self, handle: LineHandle, versions: Sequence[int]) -> None:
+    def clean(self, handle: LineHandle, versions: Collection[int]) -> None:
         """Remove old versions of a line; history is in rows, not in versions.
 
         Versions that another line starts from stay, and a line of a graph that was moved stays as
         it is. Only one process may do this at a time.
         """
-        if not versions or handle.moved is not None:
+        unneeded = self._unneeded(handle, versions)
+        if not unneeded:
             return
         folder = line_folder(MANIFEST, lance_branch(handle.branch_id))
         if self._location.is_local:
             # Before anything goes: from here on nobody takes a gap for the end of the line.
-            self._objects.create(f"{folder}/{cleaned_mark(max(versions))}", b"", durable=True)
+            self._objects.create(f"{folder}/{cleaned_mark(max(unneeded))}", b"", durable=True)
             for spent in spent_marks(self._location.path(folder)):
                 self._objects.delete(f"{folder}/{spent}")
         with self._calls.making("clean", MANIFEST):
-            own = self._at(handle)
-            # Lance keeps them by itself, but not in a graph that was moved: there it takes the
-            # files of the line for those of another table.
-            starts = starts_on(own, lance_branch(handle.branch_id))
-            own.cleanup_old_versions(versions=[each for each in versions if each not in starts])
+            self._at(handle).cleanup_old_versions(versions=sorted(unneeded))
+
+    def _unneeded(self, handle: LineHandle, versions: Collection[int]) -> set[int]:
+        """Those of the versions that no other line starts from.
+
+        Lance keeps them by itself, but not in a graph that was moved: there it takes the files of
+        the line for those of another table.
+        """
+        if not versions or handle.moved is not None:
+            return set()
+        with self._calls.making("list_lines", MANIFEST):
+            return set(versions) - starts_on(self._at(handle), lance_branch(handle.branch_id))
 
     def _newest_main(self) -> LanceDataset:
         return lance.dataset(

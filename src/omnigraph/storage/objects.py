@@ -170,11 +170,15 @@ class StorageAdapter:
                         raise
 
     def delete_tree(self, path: str) -> int:
-        """Delete an object, or everything below a folder of that name; how many there were."""
+        """Delete an object, or everything below a folder of that name; how many there were.
+
+        A local folder that somebody emptied and did not come to remove has nothing to delete.
+        """
         below = self.delete_prefix(path)
-        if not below:
-            self.delete(path)
-        return below or 1
+        if below or (self._location.is_local and self._location.path(path).is_dir()):
+            return below
+        self.delete(path)
+        return 1
 
     def _holds(self, path: str, data: bytes) -> bool:
         try:

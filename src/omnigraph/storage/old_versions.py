@@ -110,19 +110,21 @@ class OldVersions:
                 found[name] = max((info.modified_us for info in files), default=0)
         return found
 
-    def bytes_of(
-        self,
-        layout: TableLayout,
-        branch: str | None,
-        removed: Sequence[int],
-        kept: Sequence[int],
-    ) -> int:
-        """How large the data files are that only removed versions name; opens all of them."""
-        if not removed:
-            return 0
-        needed = self._files(layout, branch, kept)
-        gone = self._files(layout, branch, removed)
-        return sum(size for path, size in gone.items() if path not in needed)
+    def removal(
+        self, layout: TableLayout, branch: str | None, versions: Collection[int]
+    ) -> RemovedVersions:
+        """What `remove` would do now; reads only.
+
+        Raises:
+            ObjectMissing: there is no such line.
+        """
+        if not versions:
+            return RemovedVersions(versions=0, bytes=0)
+        newest = self._newest(layout, branch)
+        with self._calls.making("explain_clean", layout.table_key):
+            own = newest.dataset.checkout_version((branch, newest.pin.version))
+            stats = own.explain_cleanup_old_versions(versions=sorted(versions)).stats
+        return RemovedVersions(versions=stats.old_versions, bytes=stats.bytes_removed)
 
     def orphans(self, location: str, branch: str | None) -> tuple[int, int]:
         """How many data files of a line no stored version names, and their size; opens all."""
@@ -184,14 +186,16 @@ class OldVersions:
         if not versions:
             return RemovedVersions(versions=0, bytes=0)
         self._leave_mark(line_folder(layout.location, branch), max(versions))
-        head = self._tables.head_version(layout, branch)
-        pin = Pin(location=layout.location, branch=branch, version=head)
-        newest = self._tables.open(layout, pin)
+        newest = self._newest(layout, branch)
         with self._calls.making("clean", layout.table_key):
-            own = newest.dataset.checkout_version((branch, head))
+            own = newest.dataset.checkout_version((branch, newest.pin.version))
             stats = own.cleanup_old_versions(versions=sorted(versions))
         self._tables.forget(layout, branch, versions)
         return RemovedVersions(versions=stats.old_versions, bytes=stats.bytes_removed)
+
+    def _newest(self, layout: TableLayout, branch: str | None) -> TableHandle:
+        head = self._tables.head_version(layout, branch)
+        return self._tables.open(layout, Pin(location=layout.location, branch=branch, version=head))
 
     def _leave_mark(self, folder: str, highest: int) -> None:
         """Before anything goes: from here on nobody takes a gap for the end of the line."""

@@ -293,12 +293,17 @@ def _pulled(
             batch = next(source, None)
         if batch is None:
             return
-        logical = to_logical(handle.layout, names, batch)
-        if ROW_ID in batch.schema.names:
-            logical = logical.append_column(_ROW_ID, batch.column(ROW_ID))
-        if ROW_ADDRESS in batch.schema.names:
-            logical = logical.append_column(_ROW_ADDRESS, batch.column(ROW_ADDRESS))
-        yield logical
+        yield _with_places(batch, to_logical(handle.layout, names, batch))
+
+
+def _with_places(batch: pa.RecordBatch, logical: pa.RecordBatch) -> pa.RecordBatch:
+    """The properties beside the row ids and addresses that were read with them."""
+    places = [field for field in (_ROW_ID, _ROW_ADDRESS) if field.name in batch.schema.names]
+    if not places:
+        return logical
+    # Without any property the rows are as many as their ids, and not none.
+    columns = [*logical.columns, *(batch.column(field.name) for field in places)]
+    return pa.record_batch(columns, schema=pa.schema([*logical.schema, *places]))
 
 
 def _limited(batches: Iterator[pa.RecordBatch], limit: int | None) -> Iterator[pa.RecordBatch]:

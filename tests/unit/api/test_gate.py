@@ -316,7 +316,7 @@ UNASKED = {
     *("init", "open", "clone", "refresh"),
     *(f"maintenance.{name}" for name in ("ensure_indices", "optimize", "cleanup", "repair")),
     *(f"maintenance.{name}" for name in ("status", "run_due", "start", "stop")),
-    *(f"maintenance.{name}" for name in ("verify", "recoveries")),
+    *(f"maintenance.{name}" for name in ("verify", "recoveries", "unsettled_writes")),
 }
 
 
@@ -437,6 +437,7 @@ def test_maintenance_is_storage_access_and_asks_nothing(place: Place) -> None:
         graph.maintenance.status()
         graph.maintenance.verify()
         graph.maintenance.recoveries()
+        assert graph.maintenance.unsettled_writes() == 0
         graph.maintenance.optimize()
         graph.maintenance.ensure_indices()
         graph.maintenance.cleanup(keep=3)

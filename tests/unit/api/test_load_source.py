@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from omnigraph import Graph
@@ -129,14 +130,40 @@ def test_rows_in_memory_stay_in_this_process() -> None:
         choose_lane(TEXT, format="csv", engine="auto", most_bytes=1)
 
 
-def test_every_tabular_format_takes_spark_or_says_so(tmp_path: Path) -> None:
-    for name, form in (
-        ("p.parquet", None),
-        ("P.CSV", None),
-        ("p.tsv", None),
-        ("p.orc", None),
-        *(("x.ndjson", form) for form in ("csv", "parquet", "json", "orc", "table")),
-    ):
+def test_a_csv_or_parquet_file_is_read_here_if_its_text_and_options_allow_it(
+    tmp_path: Path,
+) -> None:
+    def why(name: str, **options: str) -> str:
+        path = tmp_path / name
+        lane = choose_lane(path, format=None, engine="auto", most_bytes=200, options=options)
+        assert (lane.engine == "spark") is bool(lane.why)
+        if lane.why:
+            with pytest.raises(InvalidArgument, match="needs Spark"):
+                choose_lane(path, format=None, engine="local", most_bytes=200, options=options)
+        return lane.why
+
+    (tmp_path / "p.csv").write_text('a,b\n1,"x ""y"""\n')
+    (tmp_path / "P.TSV").write_text("a\tb\n1\t2\n")
+    (tmp_path / "quotes.csv").write_text('a,b\n1,"x\n2,3\n')
+    (tmp_path / "large.csv").write_text("a\n" * 200)
+    pq.write_table(pa.table({"a": [1]}), tmp_path / "p.parquet")
+    pq.write_table(pa.table({"a.b": [1]}), tmp_path / "dots.parquet")
+    assert not any(why(name) for name in ("p.csv", "P.TSV", "missing.csv"))
+    assert not why("p.csv", sep=";")
+    assert why("p.csv", inferSchema="true") == "an option of Spark's reader"
+    assert why("p.csv", sep="||") == "an option of Spark's reader"
+    assert why("quotes.csv").startswith("a CSV whose quotes")
+    assert why("large.csv").startswith("a file of 400 bytes")
+    size = (tmp_path / "p.parquet").stat().st_size
+    for name, expected in (("p.parquet", ""), ("dots.parquet", "a column whose name has a dot")):
+        lane = choose_lane(tmp_path / name, format=None, engine="auto", most_bytes=size * 2)
+        assert lane.why == expected
+    asked = choose_lane(tmp_path / "p.csv", format=None, engine="spark", most_bytes=200)
+    assert asked.engine == "spark"
+
+
+def test_every_other_tabular_format_takes_spark_or_says_so(tmp_path: Path) -> None:
+    for name, form in (("p.orc", None), *(("x.csv", form) for form in ("json", "orc", "table"))):
         lane = choose_lane(tmp_path / name, format=form, engine="auto", most_bytes=1)
         assert (lane.engine, lane.why.startswith("the format ")) == ("spark", True)
         with pytest.raises(InvalidArgument, match=r"the format [a-z]+ needs Spark"):

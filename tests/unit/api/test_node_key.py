@@ -1,7 +1,8 @@
-from datetime import date
+from datetime import date, datetime
 from pathlib import Path
 
 import numpy as np
+import pandas as pd  # type: ignore[import-untyped]
 import pytest
 
 import omnigraph
@@ -24,6 +25,39 @@ def test_a_key_is_the_id_that_a_load_gives(tmp_path: Path) -> None:
         assert graph.snapshot().entity("Flight", made) is not None
         catalog = graph.snapshot().catalog
     assert omnigraph.key(catalog, "Flight", values | {"day": "2013-01-02"}) == made
+
+
+@pytest.mark.parametrize(
+    "day",
+    [
+        np.datetime64("2013-01-02"),
+        np.datetime64("2013-01-02T00:00:00", "ns"),
+        pd.Timestamp("2013-01-02"),
+        datetime(2013, 1, 2),  # noqa: DTZ001 - as pandas gives a day
+    ],
+)
+def test_a_day_may_come_as_a_moment_at_midnight(day: object) -> None:
+    catalog = omnigraph.compile_schema(SCHEMA)
+    values = {"carrier": "UA", "day": day, "number": 1545}
+    assert omnigraph.key(catalog, "Flight", values) == '["UA","1545","15707"]'
+
+
+@pytest.mark.parametrize(
+    "day", [pd.Timestamp("2013-01-02T01:00"), np.datetime64("2013-01-02T01"), pd.NaT]
+)
+def test_a_moment_within_a_day_is_no_day(day: object) -> None:
+    catalog = omnigraph.compile_schema(SCHEMA)
+    with pytest.raises(InvalidArgument, match="no key of Flight"):
+        omnigraph.key(catalog, "Flight", {"carrier": "UA", "day": day, "number": 1545})
+
+
+def test_the_schema_is_told_by_a_snapshot_too_and_by_nothing_else(tmp_path: Path) -> None:
+    with Graph.init(tmp_path / "g", schema="node Day { day: DateTime @key }") as graph:
+        noon = {"day": np.datetime64("1970-01-01T00:00:01")}
+        assert omnigraph.key(graph.snapshot(), "Day", noon) == "1000"
+        assert omnigraph.key(graph.schema.catalog, "Day", noon) == "1000"
+    with pytest.raises(InvalidArgument, match="not by str; give the graph"):
+        omnigraph.key("g", "Day", noon)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

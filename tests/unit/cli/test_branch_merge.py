@@ -186,6 +186,36 @@ def test_a_dry_run_counts_conflicts(call: Door, contested: Path) -> None:
     assert result.stdout.startswith("draft into main: 2 conflicts, nothing would be merged\n")
 
 
+def test_a_dry_run_tells_what_breaks_a_rule_and_a_way_out_that_works(
+    call: Door, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A node is kept whose edges the other side removed, and it needs one."""
+    monkeypatch.chdir(tmp_path)
+    schema = "node P { name: String @key n: I32? } edge L: P -> P @card(1..)"
+    with Graph.init("p.omni", schema=schema) as graph:
+        lines = (
+            '{"type": "P", "data": {"name": "a"}}\n{"type": "P", "data": {"name": "b"}}\n'
+            '{"edge": "L", "from": "a", "to": "b", "data": {"id": "l1"}}\n'
+        )
+        graph.load(lines.encode(), mode="append", engine="local")
+        graph.branches.create("draft")
+        graph.mutate('query q() { delete P where name = "a" }', branch="draft")
+        graph.mutate('query q() { update P set { n: 1 } where name = "a" }')
+    merge = ("branch", "merge", "draft", "--strategy", "ours", "--uri", "p.omni")
+    result = call(*merge, "--dry-run")
+    advice = '{"type": "L", "id": "l1", "take": "ours"}'
+    assert result.stdout.splitlines() == [
+        "draft into main: 1 conflict, nothing would be merged",
+        "L  a  cardinality_violation  -  -  -  -",
+        "L a: @card violation on edge L: source 'a' has 0 edges (min 1); a resolution decides it,"
+        f" as {advice}",
+    ]
+    assert advice in call(*merge).stderr
+    assert call(*merge, "--resolutions", "-", stdin=advice.encode()).returncode == 0
+    with Graph.open("p.omni", mode="read_only") as graph:
+        assert (graph.snapshot().count("P"), graph.snapshot().count("L")) == (2, 1)
+
+
 def test_a_dry_run_decides_conflicts_as_the_merge_would(call: Door, contested: Path) -> None:
     words = ("branch", "merge", "draft", "--dry-run", "--uri", contested, "--strategy", "theirs")
     result = call(*words)

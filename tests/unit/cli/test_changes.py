@@ -84,6 +84,13 @@ def test_commits_are_printed_with_their_changes_and_the_cursor_beside_them(
     assert result.stderr == f"cursor: {now(team)}\n"
 
 
+def test_a_quiet_poll_tells_its_cursor_and_its_page_token(call: Door, team: Path) -> None:
+    words = ("changes", "poll", "--uri", team, "--start", "beginning", "--quiet")
+    result = call(*words)
+    assert (result.stdout, result.stderr) == (text_of(team), f"cursor: {now(team)}\n")
+    assert call(*words, "--limit", "1").stderr.startswith("more: --page-token ")
+
+
 def test_without_a_place_only_the_cursor_of_now_is_told(call: Door, team: Path) -> None:
     result = call("changes", "poll", "--store", team)
     assert (result.returncode, result.stdout) == (0, "")

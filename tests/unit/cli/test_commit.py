@@ -220,6 +220,12 @@ def test_pages_of_changes_follow_each_other_to_the_end(call: Door, graph: Path, 
     assert words == []
 
 
+def test_quiet_pages_tell_their_tokens(call: Door, graph: Path, many: str) -> None:
+    for words in (("commit", "changes", many, "--uri", graph), ("commit", "list", graph)):
+        result = call(*words, "--limit", "1", "--quiet")
+        assert result.stderr.startswith("more: --page-token ")
+
+
 def test_a_page_token_alone_goes_on_with_one_page(call: Door, graph: Path, many: str) -> None:
     first = json.loads(
         call("commit", "changes", many, "--uri", graph, "--limit", "1", "--json").stdout

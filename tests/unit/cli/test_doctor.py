@@ -160,6 +160,25 @@ def test_the_operator_config_is_checked(
     assert found in checks["Settings"]["found"]
 
 
+SERVED = "servers: {prod: {url: 'https://graph.example.com'}}\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "profile"),
+    [
+        ("defaults: {server: prod, default_graph: people}", {}),
+        ("profiles: {p: {server: prod}}", {"OMNIGRAPH_PROFILE": "p"}),
+    ],
+)
+def test_a_configuration_that_leads_to_a_server_alone_needs_no_store(
+    call: Door, java_home: str, tmp_path: Path, text: str, profile: dict[str, str]
+) -> None:
+    (tmp_path / "config.yaml").write_text(SERVED + text, encoding="utf-8")
+    code, checks = examine(call, JAVA_HOME=java_home, OMNIGRAPH_HOME=str(tmp_path), **profile)
+    assert (code, {check["status"] for check in checks.values()}) == (0, {"ok"})
+    assert "Store access" not in checks
+
+
 def test_commits_that_no_power_failure_survives_are_a_warning(call: Door, java_home: str) -> None:
     code, checks = examine(call, JAVA_HOME=java_home, OMNIGRAPH_DURABILITY="process")
     assert (code, checks["Durability"]["status"]) == (0, "warning")

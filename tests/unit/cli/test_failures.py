@@ -135,6 +135,7 @@ def test_a_violation_without_a_line_names_its_type_and_its_text_moves_no_cursor(
         {"code": "orphan_edge", "message": "src 'a' not found", "type": "Knows"},
         {"code": "orphan_edge", "message": "src '\x1b[2J\n' not found", "type": "Knows"},
         {"code": "json_error", "message": "no object", "type": None},
+        {"code": "type_error", "message": "bad", "input_line": 7, "input_unit": "row"},
     ]
     refused = errors.LoadRejected("src \x1b[2J", total=3, violations=items)
     assert report(refused, Output()) == 6
@@ -142,7 +143,32 @@ def test_a_violation_without_a_line_names_its_type_and_its_text_moves_no_cursor(
         "error: src \\x1b[2J",
         "  edge Knows: src '\\x1b[2J ' not found",
         "  no object",
+        "  row 7: bad",
     ]
+
+
+def test_a_failure_names_what_spark_has_logged(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = tmp_path / "spark-1.log"
+    failed = errors.PipelineTaskError("stage intake: task 1 failed")
+    report(failed, Output(), log=log)
+    assert "spark-1.log" not in capsys.readouterr().err
+    log.write_text("java.lang.RuntimeException")
+    report(failed, Output(), log=log)
+    assert capsys.readouterr().err.splitlines()[-1] == f"  what Spark logged is in {log}"
+
+
+def test_mistakes_after_the_first_follow_the_message(capsys: pytest.CaptureFixture[str]) -> None:
+    told: list[JsonValue] = [{"message": f"f.yaml:{n}:1: bad {n}"} for n in (1, 2, 3)]
+    wrong = errors.SourceError("3 mistakes, the first: f.yaml:1:1: bad 1", mistakes=told)
+    report(wrong, Output())
+    assert capsys.readouterr().err.splitlines() == [
+        "error: 3 mistakes, the first: f.yaml:1:1: bad 1",
+        "  f.yaml:2:1: bad 2",
+        "  f.yaml:3:1: bad 3",
+    ]
+    assert envelope_of(wrong)["details"] == {"mistakes": told}
 
 
 def test_a_mutation_tells_its_only_violation_once(capsys: pytest.CaptureFixture[str]) -> None:

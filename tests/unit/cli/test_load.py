@@ -422,6 +422,7 @@ DATA = ("--data", "data.ndjson")
 APPEND = ("--mode", "append")
 CSV = ("--data", "people.csv", *APPEND)
 PEOPLE = (*CSV, "--type", "Person")
+ORC = ("--data", "people.orc", *APPEND, "--type", "Person")
 CASES = [
     Case(2, "usage", "missing option '--data'", *APPEND),
     Case(2, "usage", "missing option '--mode'", *DATA),
@@ -441,7 +442,7 @@ CASES = [
     Case(2, "usage", "`id` is given already", *PEOPLE, "--map", "a=id", "--id-column", "b"),
     Case(2, "usage", "--option 'sep': expected KEY=VALUE", *PEOPLE, "--option", "sep"),
     Case(2, "usage", "--from-column is of edges", *PEOPLE, "--from-column", "a"),
-    Case(1, "invalid_argument", "the format csv needs Spark", *PEOPLE, "--engine", "local"),
+    Case(1, "invalid_argument", "the format orc needs Spark", *ORC, "--engine", "local"),
     Case(1, "source_error", "people.csv", *PEOPLE),
     Case(2, "usage", "needs --rejects", *DATA, *APPEND, "--on-error", "quarantine"),
     Case(2, "usage", "is not one of 'fail'", *DATA, *APPEND, "--on-error", "skip"),

@@ -111,6 +111,8 @@ WRITES: Sequence[Sequence[str]] = (
     ("mutate", "-e", 'query m() { delete Person where name = "nobody" }'),
     ("load", "--data", "DATA", "--mode", "merge"),
     ("load", "--data", "DATA", "--mode", "append", "--branch", "new", "--from", "main"),
+    ("ingest", "--data", "DATA"),
+    ("ingest", "--data", "DATA", "--branch", "other", "--mode", "append"),
     ("branch", "create", "other", "--from", "main"),
     ("branch", "merge", "side"),
     ("branch", "delete", "side", "--yes"),
@@ -188,6 +190,99 @@ def test_a_write_gives_the_same_receipt(
     direct = call(*words, "--json", "--store", theirs, "--yes")
     assert served.returncode == direct.returncode == 0, served.stderr
     assert masked(json.loads(served.stdout)) == masked(json.loads(direct.stdout))
+
+
+REFUSED = {
+    "bad rows": (("load", "--data", "BAD", "--mode", "merge"), 6),
+    "rows that are there": (("load", "--data", "KNOWN", "--mode", "append"), 1),
+    "no branch": (("load", "--data", "KNOWN", "--mode", "merge", "--branch", "nowhere"), 1),
+    "ingested bad rows": (("ingest", "--data", "BAD"), 6),
+    "no schema": (("schema", "apply", "--schema", "NONE"), 1),
+    "lost values": (("schema", "apply", "--schema", "LESS"), 1),
+    "another branch": (("schema", "apply", "--schema", "MORE"), 1),
+    "no plan": (("schema", "plan", "--schema", "NONE"), 1),
+}
+
+
+@pytest.mark.extended
+@pytest.mark.parametrize("case", REFUSED)
+def test_a_refused_file_is_the_same_envelope_and_exit_code(
+    call: Callable[..., Result], base: Path, served: LiveServer, tmp_path: Path, case: str
+) -> None:
+    files = {
+        "BAD": b'{"type":"Person","data":{"name":"Ann","age":"old"}}\n{"type":"Nobody"}\n',
+        "KNOWN": LINES,
+        "NONE": b"node Person {",
+        "LESS": SCHEMA.replace("age: I64?", "").encode(),
+        "MORE": SCHEMA.replace("age: I64?", "age: I64?  nick: String?").encode(),
+    }
+    for name, content in files.items():
+        (tmp_path / name).write_bytes(content)
+    given, code = REFUSED[case]
+    words = [str(tmp_path / word) if word in files else word for word in given]
+    for as_json in (("--json",), ()):
+        ours = call(*words, *as_json, "--quiet", *place(served))
+        theirs = call(*words, *as_json, "--quiet", "--store", base)
+        assert ours.returncode == theirs.returncode == code
+        assert masked(ours.stderr) == masked(theirs.stderr)
+        assert masked(ours.stdout) == masked(theirs.stdout)
+
+
+@pytest.mark.extended
+@pytest.mark.parametrize(
+    "part", [(), ("--offset", "1"), ("--length", "2"), ("--offset", "1", "--length", "9")]
+)
+def test_the_bytes_of_a_blob_are_the_same(
+    call: Callable[..., Result],
+    base: Path,
+    served: LiveServer,
+    tmp_path: Path,
+    part: tuple[str, ...],
+) -> None:
+    cell = ("blob", "get", "node", "Person", "Ada", "photo")
+    written = []
+    for name, there in (("ours", place(served)), ("theirs", ("--store", base))):
+        result = call(*cell, *part, "--out", tmp_path / name, *there)
+        assert result.returncode == 0, result.stderr
+        written.append((tmp_path / name).read_bytes())
+        refused = call(*cell[:4], "Bob", "photo", "--out", tmp_path / "none", "--quiet", *there)
+        assert (refused.returncode, (tmp_path / "none").exists()) == (1, False)
+        written.append(refused.stderr.encode())
+    assert written[:2] == written[2:]
+
+
+@pytest.mark.extended
+def test_a_baseline_is_the_same_file_and_the_same_receipt(
+    call: Callable[..., Result], base: Path, served: LiveServer, tmp_path: Path
+) -> None:
+    told = []
+    for name, there in (("ours", place(served)), ("theirs", ("--store", base))):
+        words = ("changes", "baseline", "--branch", "side", "--type", "Person")
+        result = call(*words, "--out", tmp_path / name, "--json", *there)
+        assert result.returncode == 0, result.stderr
+        told.append((result.stdout.replace(name, "-"), (tmp_path / name).read_bytes()))
+    assert told[0] == told[1]
+
+
+@pytest.mark.extended
+def test_a_plan_is_measured_alike(
+    call: Callable[..., Result], base: Path, served: LiveServer
+) -> None:
+    told = []
+    for there in (place(served), ("--store", base)):
+        result = call("explain", "-e", ALL, "--analyze", "--json", *there)
+        assert result.returncode == 0, result.stderr
+        told.append(shape(json.loads(result.stdout)))
+    assert told[0] == told[1]
+
+
+def shape(value: object) -> object:
+    """A measured plan without the numbers that no two runs share."""
+    if isinstance(value, dict):
+        return {key: shape(each) for key, each in value.items()}
+    if isinstance(value, list):
+        return [shape(each) for each in value]
+    return "-" if isinstance(value, int | float) and not isinstance(value, bool) else value
 
 
 def masked(value: object) -> object:

@@ -318,3 +318,13 @@ def test_a_command_on_a_server_loads_neither_lance_nor_datafusion(
         [sys.executable, "-c", code], capture_output=True, text=True, check=False
     )
     assert (ended.returncode, ended.stderr) == (0, ended.stderr), ended.stderr
+
+
+@pytest.mark.parametrize("words", [("-e", ALL), ("people",)], ids=["text", "stored"])
+def test_a_server_runs_no_query_on_spark(
+    call: Callable[..., Result], live: LiveServer, words: tuple[str, ...]
+) -> None:
+    place = ("--server", live.url, "--graph", "people", "--json")
+    result = call("query", *words, "--engine", "spark", *place)
+    assert (result.returncode, result.stdout) == (1, "")
+    assert json.loads(result.stderr)["reason"] == "not_served"

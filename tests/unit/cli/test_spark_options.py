@@ -1,8 +1,12 @@
 """Options of Spark: what they replace, and how quiet Spark is."""
 
+import os
+from pathlib import Path
+
 import pytest
 
 from omnigraph.cli.addressing import Target
+from omnigraph.cli.spark_log import log_path
 from omnigraph.cli.spark_options import with_spark
 from omnigraph.errors import UsageError
 from omnigraph.settings import Engine, load_settings
@@ -55,6 +59,18 @@ def test_spark_logs_errors_alone_unless_its_log_is_set_up_otherwise() -> None:
     own = f"{JAVA}=-Dlog4j2.configurationFile=mine.properties"
     assert LOG not in changed(target(), conf=[own]).settings.spark.conf[JAVA]
     assert JAVA not in changed(target(), remote="sc://a:1").settings.spark.conf
+
+
+def test_what_spark_logs_goes_to_a_file_of_the_process(tmp_path: Path) -> None:
+    given = target(OMNIGRAPH_HOME=str(tmp_path))
+    path = log_path(given.settings)
+    assert path == tmp_path / "logs" / f"spark-{os.getpid()}.log"
+    path.parent.mkdir()
+    path.write_text("of another process")
+    assert f" -Domnigraph.spark.log={path}" in changed(given).settings.spark.conf[JAVA]
+    assert not path.exists()
+    spaced = target(OMNIGRAPH_HOME=str(tmp_path / "a b"))
+    assert JAVA not in changed(spaced).settings.spark.conf
 
 
 def test_a_cluster_is_chosen_once_and_only_for_spark() -> None:

@@ -5,10 +5,17 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
 import pytest
 
 import omnigraph
-from omnigraph.errors import BranchExists, BranchNotFound, InvalidArgument, PreconditionFailed
+from omnigraph.errors import (
+    BranchExists,
+    BranchNotFound,
+    InvalidArgument,
+    NotServed,
+    PreconditionFailed,
+)
 
 if TYPE_CHECKING:
     from tests.serving import LiveServer
@@ -28,6 +35,8 @@ async def ask(url: str) -> None:
         line = b'{"type":"Person","data":{"name":"Zoe"}}\n'
         report = await graph.load(line, mode="append", branch="side")
         assert report.commit is not None
+        with pytest.raises(NotServed):
+            await graph.load(line, mode="append", branch="side", dry_run=True)
         with pytest.raises(PreconditionFailed):
             await graph.mutate(
                 'query m() { insert Person { name: "X" } }', branch="side", if_commit="0" * 26
@@ -46,6 +55,9 @@ async def ask(url: str) -> None:
         page = await graph.commits.list(branch="side", limit=1)
         assert page.commits[0].graph_commit_id == receipt.commit.graph_commit_id  # type: ignore[union-attr]  # it wrote
         assert [branch.name for branch in await graph.branches.list()] == ["main", "side"]
+        rows = {"Knows": pa.table({"src": ["Zoe"], "dst": ["Yan"], "since": [1]})}
+        report = await graph.load(rows, mode="append", branch="side")
+        assert [(table.table, table.added) for table in report.tables] == [("edge:Knows", 1)]
         await graph.branches.delete("side")
     await graph.close()
     with pytest.raises(InvalidArgument, match="closed"):

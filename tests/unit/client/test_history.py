@@ -11,6 +11,7 @@ from tests.serving import serving
 import omnigraph
 from omnigraph import Graph
 from omnigraph.errors import (
+    CommitNotFound,
     InvalidArgument,
     InvalidBranchName,
     MergeConflicts,
@@ -79,6 +80,24 @@ def test_a_tag_is_made_listed_read_at_and_deleted(here: Graph, there: RemoteGrap
     for name in ("releases/v1", "", ".."):
         with pytest.raises(TagNotFound):
             there.tags.delete(name)
+
+
+def test_a_tag_with_slashes_is_a_commit_wherever_one_is_meant(
+    here: Graph, there: RemoteGraph
+) -> None:
+    for name in ("rel/2", "rel/2/changes", "rel/revert"):
+        tag = there.tags.create(name, branch="side")
+        assert there.commits.get(name).graph_commit_id == tag.graph_commit_id
+        assert there.commits.changes(name) == here.commits.changes(name)
+    there.branches.create("back", from_="side")
+    undone = there.commits.revert("rel/2", branch="back")
+    assert undone is not None
+    assert undone.stats["revert"] == {"commit": tag.graph_commit_id}
+    there.branches.delete("back")
+    for name in ("rel/2", "rel/2/changes", "rel/revert"):
+        there.tags.delete(name)
+        with pytest.raises(CommitNotFound):
+            there.commits.get(name)
 
 
 def test_a_merge_is_planned_with_its_conflicts(here: Graph, there: RemoteGraph) -> None:
@@ -196,6 +215,12 @@ async def ask(url: str, here: Graph) -> None:
         assert b"".join(lines) == b""
         head = here.snapshot(branch="side").graph_commit_id
         assert await there.commits.revert(head, branch="side") is not None
+
+
+def test_what_is_no_schema_is_refused(there: RemoteGraph) -> None:
+    for call in (there.schema.plan, there.schema.apply):
+        with pytest.raises(InvalidArgument, match="the Path of a file"):
+            call(5)  # type: ignore[arg-type]
 
 
 def test_the_coroutines_have_the_same_names(live: LiveServer, here: Graph) -> None:

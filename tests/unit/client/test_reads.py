@@ -6,6 +6,7 @@ import inspect
 from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pytest
 
 import omnigraph
@@ -75,6 +76,12 @@ def test_older_states_are_read_by_every_name(remote: RemoteGraph, embedded: Grap
     assert remote.snapshot(0).tables == before.tables
 
 
+def test_a_served_graph_tells_the_ids_of_keys(remote: RemoteGraph) -> None:
+    assert omnigraph.key(remote, "Person", {"name": "Ada"}) == "Ada"
+    with pytest.raises(InvalidArgument, match="not by RemoteSnapshot; give the graph"):
+        omnigraph.key(remote.snapshot(), "Person", {"name": "Ada"})  # type: ignore[arg-type]
+
+
 def test_the_schema_is_the_accepted_one(remote: RemoteGraph, embedded: Graph) -> None:
     assert remote.schema.source == embedded.schema.source
     assert remote.schema.show() == embedded.schema.show()
@@ -92,6 +99,10 @@ def test_the_schema_is_the_accepted_one(remote: RemoteGraph, embedded: Graph) ->
         (lambda graph: graph.query(ALL, branch="main", snapshot="x"), InvalidArgument),
         (lambda graph: graph.query(None), InvalidArgument),
         (lambda graph: graph.query(ALL, params=[]), InvalidArgument),
+        *(
+            (lambda graph, name=name: graph.queries.invoke(name), StoredQueryNotFound)
+            for name in (".", "..", "", "a/b", "../schema", "none/if-graph-commit")
+        ),
     ],
 )
 def test_a_refusal_is_the_same_error(
@@ -120,6 +131,8 @@ def test_what_needs_storage_says_what_to_use_instead(remote: RemoteGraph) -> Non
         lambda: remote.query(ALL, executor="spark"),
         lambda: remote.load(b"", mode="merge", if_commit="x"),
         lambda: remote.load(b"", mode="merge", engine="spark"),
+        lambda: remote.load(b"", mode="merge", dry_run=True),
+        lambda: remote.load({"Person": pa.table({"name": []})}, mode="overwrite"),
     ):
         with pytest.raises(NotServed, match="not available on a remote graph; "):
             ask()

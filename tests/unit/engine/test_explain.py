@@ -12,9 +12,10 @@ from omnigraph.errors import InvalidArgument, ParameterError, QuerySelectionErro
 from omnigraph.graph.query.plan import Plan
 
 SCHEMA = """
-node Person { name: String @key  age: I32? @index  bio: String? @index  note: String?
-  vec: Vector(2)? @index }
-node City { name: String @key }
+interface Named { name: String }
+node Person implements Named { name: String @key  age: I32? @index  bio: String? @index
+  note: String?  vec: Vector(2)? @index }
+node City implements Named { name: String @key }
 edge Knows: Person -> Person { since: I32? }
 edge LivesIn: Person -> City
 """
@@ -72,6 +73,37 @@ def test_a_scan_shows_its_columns_filters_indexes_and_estimate(graph: Graph) -> 
     }
     assert plan.order == ("p.id",)
     assert plan.limit is None
+
+
+def test_an_interface_shows_the_scan_of_each_type(graph: Graph) -> None:
+    query = 'match { $x: Named { name: "rome" }  type($x) = "City" } return { $x.name }'
+    plan = plan_of(graph, query)
+    (scan,) = plan.ops
+    of_type = {"text": 'type(x) = "City"', "pushed": True}
+    by_name = {"text": 'x.name = "rome"', "pushed": True}
+    assert scan["filters"] == [by_name, of_type]
+    assert scan["columns"] == ["id", "name"]
+    assert [(each["type"], each["est_rows"]) for each in scan["types"]] == [
+        ("City", 1),
+        ("Person", 1),
+    ]
+    indexed = by_name | {"index": "name BTREE", "coverage": 1.0}
+    assert [each["filters"] for each in scan["types"]] == [[indexed, of_type]] * 2
+    assert plan.order == ("x.id", "type(x)")
+    lines = str(plan).splitlines()
+    assert lines[1:3] == [
+        "  scan Named as x reading id, name (about 2 rows)",
+        "    scan City as x reading id, name (about 1 row)",
+    ]
+
+
+def test_searches_of_an_interface_and_of_optional_variables_are_shown(graph: Graph) -> None:
+    plan = plan_of(
+        graph,
+        'match { $x: Named search($x.name, "a")  optional { $p: Person  $p.name = $x.name } }'
+        ' return { bm25($p.bio, "b") as score }',
+    )
+    assert [call["property"] for call in plan.search] == ["Person.bio", "City.name", "Person.name"]
 
 
 def test_a_key_leads_to_one_row_and_a_walk_says_why_it_goes_its_way(graph: Graph) -> None:
@@ -148,6 +180,44 @@ def test_analyze_runs_the_query_and_adds_what_was_measured(graph: Graph) -> None
     assert [op["rows"] for op in plan.ops] == [5, 5, 0]
     assert all(op["elapsed_ms"] >= 0 for op in plan.ops)
     assert plan.measured["rows"] == 0
+
+
+def test_what_comes_after_the_match_is_shown(graph: Graph) -> None:
+    plan = plan_of(
+        graph,
+        """match { $p: Person $p knows $f }
+        return { $p.bio, count { $p livesIn $c $c.name = "rome" } as homes,
+          count(distinct $f.age) as ages }
+        having { ages > $n or homes = 0 } order { ages desc } limit 3 offset 2""",
+        head="$n: I64",
+        params={"n": 1},
+    )
+    found = json.loads(plan.to_json())
+    block = 'count { p out LivesIn c, c.name = "rome" }'
+    assert found["groups"] == {
+        "by": ["p.bio", f"{block} as homes"],
+        "aggregates": ["count(distinct f.age) as ages"],
+    }
+    assert found["having"] == ["ages > $n or homes = 0"]
+    assert (found["limit"], found["offset"]) == (3, 2)
+    assert "distinct" not in found
+    (counted,) = found["counts"]
+    assert counted["text"] == block
+    assert [step["op"] for step in counted["inner"]] == ["Expand"]
+    lines = str(plan).splitlines()
+    assert lines[0] == "q on local; order ages desc, p.bio, homes; limit 3; offset 2"
+    at = lines.index("  count for each row")
+    assert lines[at + 1].startswith("    expand p LivesIn out to c")
+    assert lines[-2] == f"  group by p.bio, {block} as homes: count(distinct f.age) as ages"
+    assert lines[-1] == "  having ages > $n or homes = 0"
+
+
+def test_distinct_rows_and_one_group_are_shown(graph: Graph) -> None:
+    distinct = plan_of(graph, "match { $p: Person } return distinct { $p.bio }")
+    assert json.loads(distinct.to_json())["distinct"] is True
+    assert str(distinct).splitlines()[0] == "q on local; distinct; order p.bio"
+    total = plan_of(graph, "match { $p: Person } return { count($p) as n, max($p.age) as oldest }")
+    assert str(total).splitlines()[-1] == "  one group: count(p.id) as n, max(p.age) as oldest"
 
 
 def test_the_json_is_that_of_the_contract_and_the_text_a_tree(graph: Graph) -> None:

@@ -898,7 +898,7 @@ def test_nodes_and_edges_of_tables_are_loaded_together(graph: Graph) -> None:
     assert rows(graph, "Person", "name", "nick")[2] == ("cid", "none")
     with pytest.raises(LoadRejected) as caught:
         graph.load({"Person": pa.table({"name": ["x"], "age": [200]})}, mode="append")
-    assert "input_line" not in details_of(caught.value)["violations"][0]
+    assert details_of(caught.value)["violations"][0]["input_unit"] == "row"
 
 
 def test_a_name_of_a_node_and_an_edge_type_is_told_apart(graphs: Opened) -> None:
@@ -966,6 +966,14 @@ def test_a_table_that_is_out_of_balance_is_an_internal_error() -> None:
 # --- some columns -----------------------------------------------------------------------------
 
 
+def test_rows_of_tables_are_counted_as_rows(graph: Graph) -> None:
+    table = pa.table({"name": ["cid", "dan"], "age": pa.array([1, -1], pa.int32())})
+    with pytest.raises(LoadRejected, match=r": row 2: @range violation on Person\.age") as caught:
+        graph.load({"Person": table}, mode="append")
+    (violation,) = details_of(caught.value)["violations"]
+    assert (violation["input_unit"], violation["input_line"]) == ("row", 2)
+
+
 @pytest.mark.parametrize("options", [{"mode": "update"}, {"mode": "merge", "partial": True}])
 def test_rows_of_some_columns_change_only_those(graph: Graph, options: dict[str, Any]) -> None:
     report = load(
@@ -982,6 +990,46 @@ def test_rows_of_some_columns_change_only_those(graph: Graph, options: dict[str,
     assert rows(graph, "Knows", "id", "src", "dst", "since") == [("k1", "ann", "bob", 7)]
     again = load(graph, node("Person", name="ann", age=31), **options)
     assert (again.commit, again.tables[0].unchanged) == (None, 1)
+
+
+@pytest.mark.parametrize("options", [{"mode": "update"}, {"mode": "merge", "partial": True}])
+def test_rows_of_some_columns_are_known_by_their_id_alone(
+    graph: Graph, options: dict[str, Any]
+) -> None:
+    load(graph, node("Person", id="ann", age=31), **options)
+    load(graph, {"edge": "Knows", "data": {"id": "k1", "since": 8}}, **options)
+    graph.load({"Person": pa.table({"id": ["bob"], "age": pa.array([41], pa.int32())})}, **options)
+    assert rows(graph, "Person", "id", "name", "age")[:2] == [
+        ("ann", "ann", 31),
+        ("bob", "bob", 41),
+    ]
+    assert rows(graph, "Knows", "id", "src", "dst", "since") == [("k1", "ann", "bob", 8)]
+
+
+def test_an_unknown_id_alone_breaks_one_rule(graph: Graph) -> None:
+    lines: list[dict[str, object]] = [
+        node("Person", id="zed", age=3),
+        {"edge": "Knows", "data": {"id": "k9", "since": 8}},
+    ]
+    with pytest.raises(LoadRejected) as caught:
+        load(graph, *lines, mode="update")
+    assert details_of(caught.value)["counts"] == {"unknown_key": 2}
+    with pytest.raises(LoadRejected) as caught:
+        load(graph, *lines, mode="merge", partial=True)
+    assert details_of(caught.value)["counts"] == {"required_missing": 3}
+
+
+def test_an_id_and_a_part_of_its_key_must_agree(tmp_path: Path) -> None:
+    with Graph.init(
+        tmp_path / "pairs", schema="node Pair { a: String b: I64 n: I32? @key(a, b) }"
+    ) as graph:
+        load(graph, node("Pair", a="x", b=7, n=1), mode="append")
+        load(graph, node("Pair", id='["x","7"]', n=2), mode="update")
+        load(graph, node("Pair", id='["x", 7]', a="x", n=3), mode="update")
+        with pytest.raises(LoadRejected) as caught:
+            load(graph, node("Pair", id='["x","7"]', a="y"), mode="update")
+        assert details_of(caught.value)["counts"] == {"id_mismatch": 1}
+        assert rows(graph, "Pair", "id", "a", "b", "n") == [('["x","7"]', "x", 7, 3)]
 
 
 def test_an_update_keeps_blobs_and_refuses_rows_that_are_not_there(graph: Graph) -> None:

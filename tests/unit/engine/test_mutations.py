@@ -296,6 +296,25 @@ def test_deletes_of_other_nodes_and_their_edges_do_not_disturb_each_other(
         run(graph, 'delete Person where name = "Eve"')
 
 
+def test_two_updates_that_count_up_one_row_lose_no_count(graphs: Opened, graph: Graph) -> None:
+    other = graphs.again(graph)
+    count_up = 'update Person set { age: age + 1 } where name = "Bob"'
+    waiting = [count_up]
+
+    def overtake() -> None:
+        if waiting:
+            run(other, waiting.pop())
+
+    with armed("mutation.post_stage_pre_lease", overtake), pytest.raises(ReadSetChanged):
+        run(graph, count_up)
+    assert people(graph)["Bob"] == PEOPLE["Bob"] + 1
+    waiting.append('update Person set { age: age + 1 } where name = "Alice"')
+    with armed("mutation.post_stage_pre_lease", overtake):
+        run(graph, count_up)
+    assert people(graph)["Bob"] == PEOPLE["Bob"] + 2
+    assert people(graph)["Alice"] == PEOPLE["Alice"] + 1
+
+
 # --- vectors ----------------------------------------------------------------------------------
 
 

@@ -618,15 +618,19 @@ def test_nodes_that_a_load_leaves_without_a_required_edge_are_counted(
         "1 node of Flight has no edge Departs, and @card(1..1) asks for one or more",
     )
     rows = flight("2") + departure("2", "JFK") + flight("3") + departure("3", "??")
+    tried = set_aside(flights, rows, place, dry_run=True)
     report = set_aside(flights, rows, place)
-    assert report.warnings == early.warnings  # Of this load only.
+    assert tried.warnings == report.warnings == early.warnings  # Of this load only.
+    assert flights.load(flight("1"), mode="merge", dry_run=True).warnings == ()
     assert flights.load(departure("1", "JFK"), mode="append").warnings == ()
     notes = flights.maintenance.verify().notes
     assert notes == (
         "main: 1 node of Flight has no edge Departs, and @card(1..1) asks for one or more",
     )
+    tried = flights.load(departure("2", "JFK"), mode="overwrite", dry_run=True)
     again = flights.load(departure("2", "JFK"), mode="overwrite")
     assert again.warnings[0].startswith("2 nodes of Flight have no edge Departs")
+    assert tried.warnings == again.warnings
 
 
 def test_a_cascade_rejects_nodes_that_lose_their_required_edges_and_edges_to_them(

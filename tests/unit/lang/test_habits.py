@@ -20,13 +20,25 @@ CLAUSES = [
     ("$p.age = 1 OR $p.age = 2", "did you mean `or`"),
     ("$p knows $f or $p.age = 1", "`or` joins conditions"),
     ("$p.age = 1 || $p.age = 2", "`or` joins conditions"),
-    ("$p.age IS NULL", "did you mean `is`"),
+    ("$p.age IS NULL", "did you mean `is`? a test for null is written `$p.x is null`"),
+    ("$p.age is NULL", "did you mean `null`? a test for null is written `$p.x is null`"),
     ("$p.age is empty", "`$p.x is null`"),
     ("$p.age = null", "test with `is null`"),
     ("$p.age <> 1", "not equal is `!=`"),
     ('$p.name LIKE "x%"', "starts_with"),
     ('$p.name in ("a")', '`$p.x in ["a", "b"]`'),
-    ('$p.name IN ("a")', "did you mean `in`"),
+    ('$p.name IN ("a")', 'did you mean `in`? `in` takes a list: `$p.x in ["a", "b"]`'),
+    ("$p.age NOT IN (1, 2)", "did you mean `not in`? `in` takes a list"),
+    ("$p.age = 1 or $p knows $q", "`or` joins conditions, not traversals or blocks"),
+    ("$p.age = 1 or $p <knows> $q", "count { $p knows $_ } > 0`"),
+    ("$p.age = 1 or $p knows{1,2} $q", "`or` joins conditions"),
+    ("$p.age = 1 or exists { $p knows $q }", "`or` joins conditions"),
+    ("$p.age = 1 or not { $p knows $q }", "`or` joins conditions"),
+    ("$p.age = 1 or $q: Person", "`or` joins conditions"),
+    ("exists { $p knows $q } or $p.age = 1", "`or` joins conditions"),
+    ("$p.age = 1 and $p knows $q", "one after the other, without `and`"),
+    ("$p.age = 1 and not { $p knows $q }", "one after the other, without `and`"),
+    ("not ($p knows $q)", "`not { $p knows $_ }`"),
     ("$p.age between 1 and 2", "two comparisons"),
     ('$p.name ends_with "x"', "there is no `ends_with`"),
     ("(p)-[:KNOWS]->(f)", "a traversal is written"),
@@ -41,7 +53,31 @@ CLAUSES = [
     ("$p.born > $s", "declare `$s: Date`"),
     ("$p.born > now()", "never compared"),
 ]
+WHERES = [
+    ('name = "a" AND age = 1', "joined by `and`", "one after the other"),
+    ('name = "a" && age = 1', "joined by `and`", "one after the other"),
+    ('name = "a", age = 1', "joined by `and`", "expected one of"),
+    ('name = "a" OR age = 1', "joined by `or`", "traversals"),
+    ("age IS NULL", "`x is null`", "$p"),
+    ("age IN (1, 2)", '`x in ["a", "b"]`', "$p"),
+    ("age in (1, 2)", "`x in [1, 2]`", "$p"),
+    ("age NOT IN (1)", "did you mean `not in`?", "$p"),
+    ("NOT (age = 1)", "`not (x = 1)`", "`match`"),
+    ("not age = 1", "`not (x = 1)`", "clauses"),
+    ('name contains "x"', "takes no `contains`", "expected one of"),
+    ('name starts_with "x"', "a prefix is a range", "expected one of"),
+    ('name LIKE "x%"', "a prefix is a range", "`starts_with"),
+    ("age between 1 and 2", "and x <= 10", "$p"),
+    ("age + 1 = 2", "as they are", "expected one of"),
+]
 TAILS = [
+    ("return { not ($p.age > 3) as v }", "`if(condition, a, b)`"),
+    ("return { $p.age is null as v }", "`if(condition, a, b)`"),
+    ("return { $p.age > 3 }", "`if(condition, a, b)`"),
+    ("return { $p.age not in [1] as v }", "`if(condition, a, b)`"),
+    ("return { $p.age } order { $p.age is null }", "`if(condition, a, b)`"),
+    ("return { coalesce(null, 1) as v }", "`null` is no value of its own"),
+    ("return { if($p.age > 3, 1, null) as v }", "`null` is no value of its own"),
     ("return { count(*) }", "count a variable"),
     ("return { COUNT($p) }", "`count`"),
     ("return { p.name }", "starts with `$`: `$p.…`"),
@@ -87,6 +123,14 @@ def test_a_habit_in_match_gets_a_hint(clause: str, hint: str) -> None:
 @pytest.mark.parametrize(("tail", "hint"), TAILS)
 def test_a_habit_after_match_gets_a_hint(tail: str, hint: str) -> None:
     assert hint in _query_message(f"match {{ $p: Person }} {tail}")
+
+
+@pytest.mark.parametrize(("where", "hint", "misleading"), WHERES)
+def test_a_hint_in_where_proposes_what_where_takes(where: str, hint: str, misleading: str) -> None:
+    update = f"update Person set {{ age: 1 }} where {where}"  # noqa: S608 - not SQL
+    message = _query_message(update).splitlines()[0]
+    assert hint in message
+    assert misleading not in message
 
 
 @pytest.mark.parametrize(("source", "hint"), DECLARATIONS)

@@ -2,6 +2,7 @@
 
 import operator
 import struct
+from collections import Counter
 from collections.abc import Callable
 from fractions import Fraction
 
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 from tests.property.profiles import quick
 
 from omnigraph.lang.ir import FilterOp
-from omnigraph.lang.literals import Compare, Constant, fit_literal
+from omnigraph.lang.literals import Compare, Constant, fit_literal, fit_members
 from omnigraph.lang.types import INTEGER_RANGES, Scalar
 
 Number = float | Fraction
@@ -114,3 +115,13 @@ def test_values_that_are_no_numbers_pass_unchanged() -> None:
     flag: object = True
     assert fit_literal(Scalar.BOOL, FilterOp.EQ, flag) == Compare(FilterOp.EQ, flag, Scalar.BOOL)
     assert fit_literal(Scalar.DATE, FilterOp.LT, 5) == Compare(FilterOp.LT, 5, Scalar.DATE)
+
+
+@quick(100)
+@given(st.sampled_from([each for each in Scalar if each.is_numeric]), st.lists(NUMBERS | st.none()))
+def test_the_members_of_a_list_are_fitted_as_each_of_them_is(
+    column: Scalar, values: list[float | None]
+) -> None:
+    fitted = [fit_literal(column, FilterOp.EQ, value) for value in values if value is not None]
+    wanted = [each.value for each in fitted if isinstance(each, Compare)]
+    assert Counter(fit_members(column, values).to_pylist()) == Counter(wanted)

@@ -89,7 +89,10 @@ SERVER = {
 
 
 def graph_cases(commits: Mapping[str, str]) -> dict[str, AccessCase]:
-    """Operations of a graph; `commits` gives a commit that was made on each branch."""
+    """Operations of a graph; `commits` gives a commit that was made on each branch.
+
+    A case behind a slash is one more way to call the operation before it.
+    """
     return {
         "cluster_query": _case(f"{G}/query", Action.READ, body=_QUERY),
         "cluster_read": _case(f"{G}/read", Action.READ, body=_QUERY),
@@ -111,6 +114,19 @@ def graph_cases(commits: Mapping[str, str]) -> dict[str, AccessCase]:
         "cluster_ingest": _case(f"{G}/ingest", Action.CHANGE, body=_LOAD),
         "cluster_loadNdjson": _case(
             f"{G}/load/ndjson?branch=BRANCH", Action.CHANGE, content=b"", headers=LINES
+        ),
+        "cluster_load/from": _case(
+            f"{G}/load",
+            Action.CHANGE,
+            Action.BRANCH_CREATE,
+            body=lambda branch: {"data": "", "branch": f"gone-{branch}", "from": "nowhere"},
+        ),
+        "cluster_loadNdjson/from": _case(
+            f"{G}/load/ndjson?branch=gone-BRANCH&from=nowhere",
+            Action.CHANGE,
+            Action.BRANCH_CREATE,
+            content=b"",
+            headers=LINES,
         ),
         "cluster_listBranches": _case(f"{G}/branches", Action.READ, has_branch=False),
         "cluster_createBranch": _case(
@@ -162,6 +178,9 @@ def graph_cases(commits: Mapping[str, str]) -> dict[str, AccessCase]:
         "cluster_list_queries": _case(f"{G}/queries", Action.READ, has_branch=False),
         "cluster_invoke_query": _case(
             f"{G}/queries/stored_read", Action.INVOKE_QUERY, Action.READ, body=_on(), hides=True
+        ),
+        "cluster_invoke_query/mutation": _case(
+            f"{G}/queries/stored_write", Action.INVOKE_QUERY, Action.CHANGE, body=_on(), hides=True
         ),
         "cluster_invoke_query_if_graph_commit": _case(
             f"{G}/queries/stored_write/if-graph-commit",

@@ -114,12 +114,17 @@ def log_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def live(drafted: Path, log_path: Path) -> Iterator[LiveServer]:
+def live(
+    drafted: Path, log_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[LiveServer]:
     settings = Settings()
+    stored = tmp_path_factory.mktemp("stored") / "stored.gq"
+    stored.write_text(STORED, encoding="utf-8")
     with serving(
         {"default": drafted},
         tokens={MEMBER: "s3cret-ann", STRANGER: "s3cret-eve"},
         policies={"default": POLICY},
+        queries={"default": stored},
         settings=replace(
             settings,
             server=replace(settings.server, audit_log=str(log_path), audit_strict=True),
@@ -139,7 +144,8 @@ def test_the_audit_log_has_every_denial_and_every_change_with_its_commit_and_no_
     with live.client("s3cret-ann") as ann, live.client("s3cret-eve") as eve:
         made = ann.post(f"{G}/mutate", json=body, headers={"X-Request-Id": "r-1"})
         assert made.status_code == 200, made.text
-        assert ann.post(f"{G}/mutate", json=body | {"branch": "main"}).status_code == 403
+        denied_body = body | {"branch": "main", "name": "add"}
+        assert ann.post(f"{G}/mutate", json=denied_body).status_code == 403
         assert ann.post(f"{G}/query", json={"query": ALL, "branch": "wip"}).status_code == 200
         assert eve.post(f"{G}/query", json={"query": ALL, "branch": "wip"}).status_code == 403
     changed, denied, unread = _lines(log_path)[-3:]
@@ -154,13 +160,31 @@ def test_the_audit_log_has_every_denial_and_every_change_with_its_commit_and_no_
         "allowed": True,
         "rule": "may-change",
         "filtered": False,
-        "query": None,
+        "query": "add",
         "commit": made.json()["commit"]["graph_commit_id"],
         "status": 200,
     }
     assert (denied["allowed"], denied["branch"], denied["commit"]) == (False, "main", None)
+    assert denied["query"] == "add"
     assert (unread["actor"], unread["action"], unread["status"]) == (STRANGER, "read", 403)
     assert "s3cret" not in log_path.read_text(encoding="utf-8")
+
+
+def test_the_lines_of_a_stored_mutation_name_it_and_what_is_no_name_is_in_none(
+    live: LiveServer, log_path: Path
+) -> None:
+    with live.client("s3cret-ann") as ann:
+        for branch in ("wip", "main"):
+            ann.post(f"{G}/queries/stored_write", json={"branch": branch})
+        ann.post(f"{G}/mutate", json={"query": ADD, "name": "a name of s3cret", "branch": "main"})
+    *stored, nameless = _lines(log_path)[-5:]
+    assert [(line["action"], line["allowed"], line["query"]) for line in stored] == [
+        ("invoke_query", True, "stored_write"),
+        ("change", True, "stored_write"),
+        ("invoke_query", True, "stored_write"),
+        ("change", False, "stored_write"),
+    ]
+    assert (nameless["action"], nameless["query"]) == ("change", None)
 
 
 def test_a_missing_branch_is_told_without_the_names_of_others(live: LiveServer) -> None:
@@ -338,7 +362,7 @@ def test_the_engine_asks_again_what_a_route_has_asked_and_nothing_else(
         told = 0
         for name, case in cases.items():
             recorder.asked.clear()
-            ann.request(methods[name], case.path("wip"), **case.request("wip"))
+            ann.request(methods[name.partition("/")[0]], case.path("wip"), **case.request("wip"))
             lines = _lines(log)[told:]
             told += len(lines)
             asked = [(line["action"], line["branch"], line["target_branch"]) for line in lines]

@@ -2,24 +2,41 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
 import socket
 import subprocess
-from pathlib import Path
+import sys
+import traceback
+from dataclasses import dataclass, replace
+from types import SimpleNamespace
+from typing import TYPE_CHECKING
 
 import httpx
 import pytest
 from tests.serving import server_process
 
-from omnigraph.errors import InvalidArgument, OmnigraphError, SettingInvalid
-from omnigraph.server.boot import GraphSource, parse_assignments, parse_graph_options
+from omnigraph.errors import ClusterRefused, OmnigraphError, SettingInvalid, UsageError
+from omnigraph.server.auth import read_tokens
+from omnigraph.server.boot import (
+    GraphSource,
+    QuarantinedGraph,
+    ServedGraphs,
+    parse_assignments,
+    parse_graph_options,
+)
 from omnigraph.server.listeners import address_of, hold_port, listen, share_port
+from omnigraph.server.main import open_runtime
 from omnigraph.server.metrics import Metrics, merged
 from omnigraph.server.plan import ServeRequest, plan_server
+from omnigraph.server.runtime import ServerRuntime
 from omnigraph.server.runtime_state import RuntimeState, classify
-from omnigraph.settings import Secret, ServerSettings, Settings
+from omnigraph.settings import Secret, ServerSettings, Settings, StorageSettings
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 CANARY = "canary-4b1f-not-to-be-seen"
 PEOPLE = "query people() { match { $p: Person } return { $p.name } }"
@@ -65,25 +82,18 @@ def test_workers_share_a_port_and_one_that_dies_is_started_again(graph_path: Pat
     with server_process(
         graph_path, "--workers", "2", "--unauthenticated", "--metrics-bind", "127.0.0.1:0"
     ) as server:
-        first = _workers_of(server.process.pid)
+        first = server.workers()
         assert len(first) == 2
         os.kill(first[0], signal.SIGKILL)
         statuses = {_status(f"{server.url}/readyz") for _ in range(50)}
         assert statuses <= {200, None}
-        while len(again := _workers_of(server.process.pid)) < 2 or first[0] in again:
+        while len(again := server.workers()) < 2 or first[0] in again:
             pass
         assert _status(f"{server.url}/readyz") == 200
         code, output, log = server.end()
     assert (code, output) == (0, "")
     assert "worker died" in log
     assert "Traceback" not in log
-
-
-def _workers_of(pid: int) -> list[int]:
-    """The processes that a server started, without the one that looks after what they share."""
-    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    commands = {int(child): Path(f"/proc/{child}/cmdline") for child in children}
-    return [child for child, path in commands.items() if b"spawn_main" in path.read_bytes()]
 
 
 def _status(url: str) -> int | None:
@@ -138,6 +148,38 @@ def test_a_plan_holds_no_token_and_pages_of_any_origin_need_an_open_server() -> 
             plan(origins, CANARY)
 
 
+class _Vault:
+    """What reads secrets of AWS; it says where it was asked to."""
+
+    def __init__(self, region: str | None) -> None:
+        self._region = region
+
+    def get_secret_value(self, SecretId: str) -> dict[str, str]:  # noqa: N803 - as it is called
+        return {"SecretString": json.dumps({"alice": f"{self._region} {SecretId}"})}
+
+
+def test_a_secret_of_aws_is_read_in_its_region_and_its_failures_are_told_without_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def connect(_: str, *, region_name: str | None) -> _Vault:
+        if region_name is None:
+            # As the client itself: the text may hold anything.
+            raise type("NoRegionError", (Exception,), {})(f"no region for {CANARY}")
+        return _Vault(region_name)
+
+    monkeypatch.setitem(sys.modules, "boto3", SimpleNamespace(client=connect))
+    arn = "arn:aws:secretsmanager:eu-west-1:1:secret:tokens"
+    for name, region, token in (
+        ("tokens", "us-east-2", "us-east-2 tokens"),
+        (arn, "us-east-2", f"eu-west-1 {arn}"),
+    ):
+        tokens = read_tokens(ServerSettings(bearer_tokens_aws_secret=name), region=region)
+        assert tokens.actor_of(f"Bearer {token}") == "alice"
+    with pytest.raises(SettingInvalid, match="NoRegionError; set AWS_REGION") as refusal:
+        read_tokens(ServerSettings(bearer_tokens_aws_secret=arn.rpartition(":")[2]))
+    assert CANARY not in "".join(traceback.format_exception(refusal.value))
+
+
 def test_graphs_are_given_once_with_ids_that_are_some() -> None:
     assert parse_graph_options("p.omni", None, []) == {"default": "p.omni"}
     assert parse_graph_options("p.omni", "people", []) == {"people": "p.omni"}
@@ -151,7 +193,7 @@ def test_graphs_are_given_once_with_ids_that_are_some() -> None:
         (None, None, ["a_b=x"]),
         (None, None, ["a"]),
     ):
-        with pytest.raises(InvalidArgument):
+        with pytest.raises(UsageError):
             parse_graph_options(uri, graph_id, named)
     assert parse_assignments(["all", "a=one"], ["a", "b"]) == {"a": ["all", "one"], "b": ["all"]}
 
@@ -183,6 +225,48 @@ def test_a_file_that_is_wrong_ends_the_start_before_anything_listens(graph_path:
     with pytest.raises(OmnigraphError) as refusal:
         plan.open()
     assert refusal.value.code == "policy_invalid"
+
+
+@dataclass(frozen=True)
+class PartialSource(GraphSource):
+    """A source with a graph that cannot be served beside those that can."""
+
+    def open(self, settings: Settings, state: RuntimeState) -> ServedGraphs:
+        broken = QuarantinedGraph(graph_id="broken", code="graph_not_found", message="not there")
+        return replace(GraphSource.open(self, settings, state), quarantined=(broken,))
+
+
+def test_a_server_that_needs_all_graphs_does_not_start_without_one(graph_path: Path) -> None:
+    source = PartialSource(uris={"default": str(graph_path)})
+
+    def opened(*, requires_all: bool) -> ServerRuntime:
+        server = ServerSettings(unauthenticated=True, require_all_graphs=requires_all)
+        return open_runtime(ServeRequest(source=source, settings=Settings(server=server)))
+
+    with contextlib.closing(opened(requires_all=False)) as runtime:
+        assert 'omnigraph_graphs{state="quarantined"} 1\n' in runtime.metrics.render()
+    with pytest.raises(ClusterRefused, match="broken: not there"):
+        opened(requires_all=True)
+
+
+@pytest.mark.parametrize("is_automatic", [True, False])
+def test_maintenance_that_is_switched_off_is_not_begun(
+    graph_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_automatic: bool
+) -> None:
+    begun: list[ServerRuntime] = []
+
+    def begin(runtime: ServerRuntime) -> None:
+        begun.append(runtime)
+
+    monkeypatch.setattr(ServerRuntime, "start_maintenance", begin)
+    settings = Settings(
+        server=ServerSettings(unauthenticated=True),
+        storage=StorageSettings(auto_maintenance=is_automatic),
+    )
+    source = GraphSource(uris={"default": str(graph_path)})
+    request = ServeRequest(source=source, settings=settings, maintains=True)
+    with contextlib.closing(open_runtime(request)):
+        assert bool(begun) is is_automatic
 
 
 def test_metrics_of_workers_are_those_of_one_server() -> None:

@@ -6,6 +6,7 @@ Each test ends with a request that is answered: the server stays healthy.
 from __future__ import annotations
 
 import json
+import re
 import socket
 import time
 from contextlib import ExitStack
@@ -69,18 +70,24 @@ def post(path: str, *headers: str) -> bytes:
     return ("\r\n".join(lines) + "\r\n\r\n").encode()
 
 
-def answered(wire: socket.socket) -> tuple[int, dict[str, object]]:
-    """What came back, to the end of the connection."""
-    received = b""
+def received(wire: socket.socket) -> tuple[bytes, bytes]:
+    """What came back, to the end of the connection: head and body."""
+    parts = b""
     while True:
         try:
             part = wire.recv(65536)
         except ConnectionResetError:
             break
-        received += part
-        head, _, body = received.partition(b"\r\n\r\n")
+        parts += part
+        head, _, body = parts.partition(b"\r\n\r\n")
         if not part or (body.startswith(b"{") and body.endswith(b"}")):
             break
+    return head + b"\r\n", body
+
+
+def answered(wire: socket.socket) -> tuple[int, dict[str, object]]:
+    """The status and the body of what came back."""
+    head, body = received(wire)
     return int(head.split(b" ")[1]), json.loads(body)
 
 
@@ -184,8 +191,10 @@ def test_a_client_that_leaves_in_the_middle_of_an_export_frees_its_slot(
 )
 def test_what_is_no_http_gets_the_envelope(wire: socket.socket, request_bytes: bytes) -> None:
     wire.sendall(request_bytes + b"\r\n\r\n")
-    status, body = answered(wire)
-    assert (status, body["code"]) == (400, "bad_request")
+    head, body = received(wire)
+    assert head.startswith(b"HTTP/1.1 400 ")
+    assert json.loads(body)["code"] == "bad_request"
+    assert re.search(rb"\r\nx-request-id: [0-9A-Z]{26}\r\n", head)
 
 
 @pytest.mark.parametrize(

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import pytest
 from tests.serving import serving
 
 from omnigraph import Graph
+from omnigraph.server.operations import GRAPH_PATH
+from omnigraph.server.routes import OPERATIONS
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -89,6 +92,22 @@ def test_a_conditional_mutation_runs_only_on_the_head_it_names(http: httpx.Clien
     elsewhere = http.post(f"{G}/mutate", json=body, headers={_IF: head})
     assert elsewhere.status_code == 400
     assert "if-graph-commit" in elsewhere.json()["error"]
+
+
+def test_no_other_route_takes_a_condition(http: httpx.Client) -> None:
+    head = http.get(f"{G}/commits", params={"limit": 1}).json()["commits"][0]["graph_commit_id"]
+    others = [operation for operation in OPERATIONS if not operation.is_conditional]
+    assert {operation.path for operation in others} >= {
+        "/healthz",
+        "/graphs",
+        f"{GRAPH_PATH}/query",
+    }
+    for operation in others:
+        path = re.sub(r"{[^}]*}", "x", operation.path.replace("{graph_id}", "default"))
+        answer = http.request(operation.method, path, headers={_IF: head})
+        assert answer.status_code == 400, operation.operation_id
+        if operation.method != "HEAD":
+            assert "takes no Omnigraph-If-Graph-Commit" in answer.json()["error"]
 
 
 def test_a_key_makes_a_repeated_write_one_write(http: httpx.Client) -> None:

@@ -184,6 +184,21 @@ def test_old_versions_can_be_removed_without_touching_the_newest(
     assert site.content(site.manifest.open_line(MAIN_BRANCH_ID)) == {"head": "3", "a": "1"}
 
 
+def test_a_version_that_another_line_starts_from_is_not_among_those_that_may_go(
+    site: Site, main: LineHandle
+) -> None:
+    line = site.manifest.merge(main, rows(head="1"))
+    site.manifest.create_line(FIRST, line)
+    for number in range(2, 5):
+        line = site.manifest.merge(line, rows(head=str(number)))
+    far_off = 2**62
+    assert site.manifest.versions(line, far_off) == (5, [1, 3, 4])
+    site.manifest.clean(line, [1, 2, 3, 4])
+    assert site.manifest.versions(line, far_off) == (2, [])
+    site.manifest.clean(line, [2])
+    assert site.content(site.manifest.open_line(FIRST)) == {"head": "1", "a": "1"}
+
+
 def test_a_line_is_asked_for_its_newest_version_every_time(site: Site, main: LineHandle) -> None:
     other = site.again()
     for number in range(1, 4):

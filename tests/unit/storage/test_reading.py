@@ -12,7 +12,7 @@ from omnigraph.errors import InternalError, StorageUnavailable
 from omnigraph.storage.calls import StoreCall
 from omnigraph.storage.handles import TableHandle
 from omnigraph.storage.indexes import IndexKind, IndexSpec
-from omnigraph.storage.predicates import Compare, CompareOp, IsNull, Not
+from omnigraph.storage.predicates import Compare, CompareOp, IsNull, Not, Predicate
 from omnigraph.storage.reading import IDS_PER_LOOKUP, Ordering
 from omnigraph.storage.signals import ObjectMissing
 
@@ -335,3 +335,14 @@ def _external(bench: Workbench, rows: list[dict[str, str]], uris: list[str]) -> 
     values = [{"data": None, "uri": uri} for uri in uris]
     kind = pa.struct([pa.field("data", pa.large_binary()), pa.field("uri", pa.string())])
     return found.append_column(pa.field("data", kind), pa.array(values, kind))
+
+
+@pytest.mark.parametrize("predicate", [None, Not(IsNull("rank")), Not(IsNull("big"))])
+def test_a_scan_of_no_property_has_the_places_of_its_rows(
+    bench: Workbench, predicate: Predicate | None
+) -> None:
+    rows = bench.store.scan(
+        _ranked(bench), columns=[], predicate=predicate, with_row_ids=True
+    ).read_all()
+    assert rows.column_names == ["_rowid"]
+    assert rows.num_rows == (2 if predicate == Not(IsNull("rank")) else 3)

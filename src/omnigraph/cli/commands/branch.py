@@ -50,7 +50,8 @@ A change of one side is taken, and equal changes of both sides are one. Anything
 nothing is merged then, and every conflict is told. --dry-run shows what would happen and writes
 nothing. --strategy decides all conflicts for one side: ours is the branch that is merged into,
 theirs the other one. --resolutions is a file that decides entity by entity, one JSON object in a
-line: {"type": "Author", "id": "ada", "take": "ours"}, or theirs, base, delete, or "row": {...}.
+line: {"type": "Author", "id": "ada", "take": "ours"}, or theirs, base, delete, or "row": {...}. A
+rule that the merged graph would break is decided in this way only; the dry run tells how.
 
 Exits with 1 if there are conflicts, and with 4 if the condition of --if-commit does not hold.
 """

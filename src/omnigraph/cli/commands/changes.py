@@ -22,10 +22,10 @@ _POLL_HELP = """Show what happened on a branch since a cursor, commit by commit.
 Example:
   omnigraph changes poll --uri papers.omni --start beginning
 
-The last line on stderr is the cursor for the next poll; with --json each page is one line, and the
-last one has the cursor. Store it with what you have applied: a commit may come twice, never in
-part. Without --cursor and --start nothing is replayed, and the cursor of now is told. With --limit
-or --page-token one page is printed.
+The last line on stderr is the cursor for the next poll, also with --quiet; with --json each page is
+one line, and the last one has the cursor. Store it with what you have applied: a commit may come
+twice, never in part. Without --cursor and --start nothing is replayed, and the cursor of now is
+told. With --limit or --page-token one page is printed.
 """
 _BASELINE_HELP = """Write every entity of a branch to a file, and tell the cursor to poll from.
 
@@ -102,9 +102,9 @@ def poll(
         if page.caught_up is False:
             session.output.announce("more commits are there: poll again from this cursor")
         if page.cursor is not None:
-            session.output.announce(f"cursor: {page.cursor}")
+            session.output.explain(f"cursor: {page.cursor}")
         else:
-            session.output.announce(f"more: --page-token {page_token}")
+            session.output.explain(f"more: --page-token {page_token}")
     return exit_codes.OK
 
 

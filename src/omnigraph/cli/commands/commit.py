@@ -132,7 +132,7 @@ def list_(
         ],
     )
     if page.next_cursor is not None:
-        session.output.announce(f"more: --page-token {page.next_cursor}")
+        session.output.explain(f"more: --page-token {page.next_cursor}")
     return exit_codes.OK
 
 
@@ -212,7 +212,7 @@ def changes(
             if page_token is None or is_one_page:
                 break
     if page_token is not None and not as_json:
-        session.output.announce(f"more: --page-token {page_token}")
+        session.output.explain(f"more: --page-token {page_token}")
     return exit_codes.OK
 
 

@@ -64,9 +64,9 @@ All rows are loaded or none: one bad row refuses the load, unless --on-error set
 Exits with 6 if rows are bad, with 1 if append meets a row that exists, and with 4 if the condition
 of --if-commit does not hold.
 
-One graph file of moderate size is loaded in this process; larger ones, folders, patterns, addresses
-and tabular formats on Spark. The lines of a graph file (ndjson) name their types; the rows of the
-other formats are of one type, --type or --edge.
+One graph, CSV or Parquet file of moderate size is loaded in this process; larger ones, folders,
+patterns, addresses and other formats on Spark. The lines of a graph file (ndjson) name their types;
+the rows of the other formats are of one type, --type or --edge.
 """
 _INGEST_HELP: Final = """Load a file, by default into rows that may exist, on a branch that may not.
 

@@ -1,5 +1,6 @@
 """The lane of one `omnigraph load`: chosen, announced and taken."""
 
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, BinaryIO, Final
 
@@ -32,9 +33,9 @@ def find_lane(target: "Target", options: "LoadOptions", source: str | BinaryIO) 
     """
     from omnigraph.api.load_source import choose_lane, format_of, has_active_session
 
-    options.rows.require_fit(format_of(source, options.rows.form), options.data)
+    kind = format_of(source, options.rows.form)
+    options.rows.require_fit(kind, options.data)
     options.rows.columns()
-    options.rows.reader_options()
     spark = target.settings.spark
     lane = choose_lane(
         source,
@@ -42,13 +43,21 @@ def find_lane(target: "Target", options: "LoadOptions", source: str | BinaryIO) 
         engine=spark.engine.value,
         most_bytes=spark.min_input_bytes,
         has_session=has_active_session(),
+        options=options.rows.reader_options(),
     )
-    if lane.engine == Engine.LOCAL.value:
-        _require_nothing_of_spark(options)
-    return lane
+    wish = _wish_for_spark(options)
+    if lane.engine != Engine.LOCAL.value or wish is None:
+        return lane
+    if kind != "ndjson" and spark.engine is Engine.AUTO:
+        return replace(lane, engine=Engine.SPARK.value, why=wish)
+    raise UsageError(
+        f"{wish} is about Spark, and this load runs in this process; leave it out, or give "
+        "--engine spark"
+    )
 
 
-def _require_nothing_of_spark(options: "LoadOptions") -> None:
+def _wish_for_spark(options: "LoadOptions") -> str | None:
+    """An option that only a load on Spark has; None if none is given."""
     of_spark = {
         "--resume": options.resume,
         "--shared-filesystem": options.shared_filesystem,
@@ -56,12 +65,7 @@ def _require_nothing_of_spark(options: "LoadOptions") -> None:
         "--spark-remote": options.spark_remote,
         "--spark-conf": options.spark_conf,
     }
-    for name, value in of_spark.items():
-        if value:
-            raise UsageError(
-                f"{name} is about Spark, and this load runs in this process; leave it out, or give "
-                "--engine spark"
-            )
+    return next((name for name, value in of_spark.items() if value), None)
 
 
 def send(
@@ -77,29 +81,41 @@ def send(
     Raises:
         SourceError: a column does not fit; with the ways to cast it from here.
     """
-    if lane.engine == Engine.LOCAL.value or not isinstance(source, str):
-        form = options.rows.form
-        return graph.load(source, format=form, engine="local", progress=line.follow, **options.load)
     from omnigraph.api.load_source import format_of
 
+    kind = format_of(source, options.rows.form)
+    is_local = lane.engine == Engine.LOCAL.value
+    if not isinstance(source, str) or (is_local and kind == "ndjson"):
+        form = options.rows.form
+        return graph.load(source, format=form, engine="local", progress=line.follow, **options.load)
     try:
-        return _send_to_spark(graph, source, options, line, output)
+        return _send_to_pipeline(graph, lane, source, options, line, output)
     except SourceError as error:
         if error.details.get("code") != _TYPE_ERROR:
             raise
-        is_csv = format_of(source, options.rows.form) == "csv"
+        is_csv = kind == "csv"
         how = _HOW_TO_CAST + (_HOW_TO_GUESS if is_csv else "")
         raise SourceError(f"{error.message}; {how}", **error.details) from error
 
 
-def _send_to_spark(
-    graph: "Graph", source: str, options: "LoadOptions", line: "ProgressLine", output: "Output"
+def _send_to_pipeline(
+    graph: "Graph",
+    lane: "Lane",
+    source: str,
+    options: "LoadOptions",
+    line: "ProgressLine",
+    output: "Output",
 ) -> "JobReport":
+    from omnigraph.api.load_source import local_path
+
     columns = options.rows.columns()
+    is_local = lane.engine == Engine.LOCAL.value
     with graph.pipeline(shared_filesystem=options.shared_filesystem) as pipeline:
-        line.enter("session")
+        if not is_local:
+            line.enter("session")
         return pipeline.load(
-            source,
+            str(local_path(source)) if is_local else source,
+            engine=lane.engine,
             format=options.rows.form,
             type=options.rows.type,
             edge=options.rows.edge,
@@ -108,7 +124,8 @@ def _send_to_spark(
             options=options.rows.reader_options(),
             resume=options.resume,
             progress=line.follow,
-            started=partial(tell_operation, output),
+            # What is read in this process is read again sooner than resumed.
+            started=None if is_local else partial(tell_operation, output),
             **options.load,
         )
 
@@ -125,6 +142,8 @@ def announce_engine(
 
 
 def _why(target: "Target", lane: "Lane", options: "LoadOptions", report: "JobReport | None") -> str:
+    from omnigraph.api.load_source import local_path
+
     if lane.why:
         return lane.why
     if options.engine is not None and options.engine is not Engine.AUTO:
@@ -134,5 +153,8 @@ def _why(target: "Target", lane: "Lane", options: "LoadOptions", report: "JobRep
     if report is None or report.already_loaded:
         return "nothing was loaded again"
     size_bytes = sum(stage.bytes for stage in report.stages)
+    if options.rows.type or options.rows.edge:
+        # Columns are counted as they are in memory.
+        size_bytes = local_path(options.data).stat().st_size
     most = target.settings.spark.min_input_bytes
     return f"one input of {size_bytes:,} bytes; up to {most:,} are loaded in this process"

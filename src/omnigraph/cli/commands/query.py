@@ -80,6 +80,7 @@ def query(
     )
 
     from omnigraph.cli.addressing import choose_branch, find_query_target
+    from omnigraph.client.calls import require_local
 
     target, style = find_query_target(session)
     if snapshot is None:
@@ -87,6 +88,7 @@ def query(
         options = replace(options, branch=branch)
     executor = options.executor(target)
     if options.names_stored(target):
+        require_local(executor)
         result = _invoke(target, options)
     else:
         query_input = options.read(target.roots)

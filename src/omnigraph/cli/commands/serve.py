@@ -93,6 +93,12 @@ def serve(
     unauthenticated: Annotated[
         bool, typer.Option("--unauthenticated", help="Serve without tokens: all may do all.")
     ] = False,
+    require_all_graphs: Annotated[
+        bool,
+        typer.Option(
+            "--require-all-graphs", help="Do not start if one of the graphs cannot be served."
+        ),
+    ] = False,
     workers: Annotated[
         int, typer.Option(min=1, max=64, metavar="N", help="Processes that answer.")
     ] = 1,
@@ -114,15 +120,17 @@ def serve(
         address = project.uri
         queries, policy = queries or list(project.queries), policy or project.policies
         bind = bind or project.bind
-    settings = _settings(session, bind, is_open=unauthenticated)
+    settings = _settings(
+        session, bind, is_open=unauthenticated, requires_all_graphs=require_all_graphs
+    )
     _forget_tokens(session)
 
     from omnigraph.server.boot import parse_graph_options
     from omnigraph.server.logs import start_server_logging
     from omnigraph.server.main import ServeRequest, run_server
 
-    start_server_logging(settings.server)
     uris = parse_graph_options(address, graph_id, named)
+    start_server_logging(settings.server)
     return run_server(
         ServeRequest(
             source=_source(uris, queries or [], policy or [], server_policy),
@@ -189,7 +197,9 @@ def _named(session: Session, graphs: list[str] | None) -> list[str]:
     return [*([session.scope.graph] if session.scope.graph else []), *(graphs or [])]
 
 
-def _settings(session: Session, bind: str | None, *, is_open: bool) -> "Settings":
+def _settings(
+    session: Session, bind: str | None, *, is_open: bool, requires_all_graphs: bool
+) -> "Settings":
     from omnigraph.settings.values import parse_address
 
     settings = session.require_settings()
@@ -201,6 +211,8 @@ def _settings(session: Session, bind: str | None, *, is_open: bool) -> "Settings
             raise UsageError(f"--bind {bind}: {error}") from None
     if is_open:
         server = replace(server, unauthenticated=True)
+    if requires_all_graphs:
+        server = replace(server, require_all_graphs=True)
     return replace(settings, server=replace(server, log_level=session.log_level))
 
 

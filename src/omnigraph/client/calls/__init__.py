@@ -13,7 +13,6 @@ from omnigraph.client.calls.branches import (
     list_tags,
     merge,
     merge_plan,
-    resolution_list,
 )
 from omnigraph.client.calls.history import (
     baseline,
@@ -34,6 +33,7 @@ from omnigraph.client.calls.reads import (
     explain,
     export,
     query,
+    require_local,
     snapshot,
 )
 from omnigraph.client.calls.requests import (
@@ -99,7 +99,7 @@ __all__ = [
     "poll",
     "query",
     "refuse_load_options",
-    "resolution_list",
+    "require_local",
     "revert",
     "schema_hash",
     "schema_source",

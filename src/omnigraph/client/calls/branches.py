@@ -2,35 +2,30 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import quote
-
-import msgspec
 
 from omnigraph.client import decoding
 from omnigraph.client.call import Call
 from omnigraph.client.calls.requests import (
+    NO_PARTS,
     branch_name,
     get,
     not_served,
     post,
     target_text,
 )
-from omnigraph.errors import InvalidArgument, TagNotFound
+from omnigraph.errors import TagNotFound
 from omnigraph.graph.history.branch_names import parse_branch_name, parse_tag_name
+from omnigraph.graph.merge.resolutions import resolution_bodies
 from omnigraph.ids import MAIN_BRANCH
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-    from typing import TypeAlias
-
     from omnigraph.graph.history.tag import Tag
     from omnigraph.graph.history.targets import ReadTarget
     from omnigraph.graph.merge.merge_plan import MergePlan
     from omnigraph.graph.merge.merge_result import MergeResult
-
-    # Any: values as JSON gives them.
-    Resolutions: TypeAlias = Iterable[Mapping[str, Any]] | bytes | None
+    from omnigraph.graph.merge.resolutions import Resolutions
 
 
 def list_branches() -> Call[list[decoding.RemoteBranch]]:
@@ -70,7 +65,7 @@ def merge(
     usual: dict[str, object] = {"strategy": "fail", "resolutions": None, "if_commit": None}
     given: dict[str, object] = {
         "strategy": strategy,
-        "resolutions": resolution_list(resolutions),
+        "resolutions": resolution_bodies(resolutions),
         "if_commit": if_commit,
     }
     body = {
@@ -79,24 +74,6 @@ def merge(
         "delete_branch": delete_branch,
     } | {name: value for name, value in given.items() if value != usual[name]}
     return post("branches/merge", body, decoding.merge_result, is_write=True, key=idempotency_key)
-
-
-def resolution_list(resolutions: Resolutions) -> list[object] | None:
-    """Decisions as JSON carries them.
-
-    Raises:
-        InvalidArgument: bytes that are no lines of JSON.
-    """
-    if resolutions is None:
-        return None
-    if not isinstance(resolutions, bytes):
-        return [dict(each) for each in resolutions]
-    try:
-        return [msgspec.json.decode(line) for line in resolutions.splitlines() if line.strip()]
-    except msgspec.DecodeError as error:
-        raise InvalidArgument(
-            f"resolutions are lines of JSON: {error}", argument="resolutions"
-        ) from error
 
 
 def merge_plan(
@@ -111,7 +88,7 @@ def merge_plan(
         "source": branch_name(source),
         "target": branch_name(into),
         "strategy": strategy,
-        "resolutions": resolution_list(resolutions),
+        "resolutions": resolution_bodies(resolutions),
     }
     return post("branches/merge/plan", body, decoding.merge_plan)
 
@@ -140,6 +117,6 @@ def delete_tag(name: str) -> Call[None]:
 
 def _tag(name: str) -> str:
     """A tag as part of a path; what no path can hold is the name of none."""
-    if name.strip() != name or name in ("", ".", ".."):
+    if name.strip() != name or name in NO_PARTS:
         raise TagNotFound(f"there is no tag {name!r}", tag=name)
     return quote(name, safe="")

@@ -46,7 +46,7 @@ def query(
     timeout_s: float | None = None,
 ) -> Call[QueryResult]:
     """Rows as Arrow."""
-    _require_local(executor)
+    require_local(executor)
     body, target = _read_body(source, name, params, branch, snapshot)
     return post(
         "query",
@@ -69,7 +69,7 @@ def explain(
     analyze: bool = False,
 ) -> Call[Plan]:
     """How a query runs."""
-    _require_local(executor)
+    require_local(executor)
     body, target = _read_body(source, name, params, branch, snapshot)
     return post(
         "explain",
@@ -172,7 +172,13 @@ def _read_body(
     return {key: value for key, value in body.items() if value is not None}, target
 
 
-def _require_local(executor: str) -> None:
+def require_local(executor: str) -> None:
+    """Refuse the lane that only an open graph could have.
+
+    Raises:
+        NotServed: it is Spark.
+        InvalidArgument: there is no such lane.
+    """
     if executor == "spark":
         raise not_served("executor='spark'", "leave the executor out")
     if executor not in ("auto", "local"):

@@ -36,7 +36,8 @@ T = TypeVar("T")
 
 _JSON: Final = {"Content-Type": "application/json"}
 _IF_COMMIT: Final = "Omnigraph-If-Graph-Commit"
-_NO_PARTS: Final = ("", ".", "..")
+NO_PARTS: Final = ("", ".", "..")
+"""What no path can hold as a part of it."""
 _KEY: Final = "Idempotency-Key"
 
 
@@ -107,7 +108,7 @@ def one_target(branch: str | None, snapshot: object) -> None:
 
 def branch_name(given: str | None) -> str:
     """The branch of a call; a name with blanks around it is not that of another branch."""
-    if given is not None and (given in _NO_PARTS or given.strip() != given):
+    if given is not None and (given in NO_PARTS or given.strip() != given):
         raise BranchNotFound(f"there is no branch {given!r}", branch=given)
     return MAIN_BRANCH if given is None else given
 
@@ -150,7 +151,7 @@ def _fits_header(text: str) -> bool:
 def commit_part(target: ReadTarget) -> str:
     """A commit as part of a path; what no path can hold is the id of none."""
     text = target_text(target) or ""
-    if text in _NO_PARTS:
+    if text in NO_PARTS:
         raise CommitNotFound(f"there is no commit {text!r}", graph_commit_id=text)
     return quote(text, safe="")
 

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 from omnigraph.client import decoding
 from omnigraph.client.calls.requests import get, post, target_text
 from omnigraph.errors import InvalidArgument
+from omnigraph.lang import SchemaPlan
 
 if TYPE_CHECKING:
     from omnigraph.client.call import Call
     from omnigraph.graph.history.targets import ReadTarget
     from omnigraph.graph.schema_apply.applied import SchemaApplied
-    from omnigraph.lang import SchemaPlan
 
 
 def schema_source(*, at: ReadTarget | None = None) -> Call[str]:
@@ -34,11 +34,11 @@ def apply_schema(
     Raises:
         InvalidArgument: the file cannot be read, or the plan is one of no graph.
     """
-    if isinstance(wanted, str | Path):
-        source = _schema_text(wanted)
-        body: dict[str, object] = {"schema_source": source, "allow_data_loss": allow_data_loss}
-    else:
+    if isinstance(wanted, SchemaPlan):
         source, body = _planned(wanted, allow_data_loss=allow_data_loss)
+    else:
+        source = _schema_text(wanted)
+        body = {"schema_source": source, "allow_data_loss": allow_data_loss}
     return post(
         "schema/apply",
         body,
@@ -69,6 +69,11 @@ def _planned(plan: SchemaPlan, *, allow_data_loss: bool) -> tuple[str, dict[str,
 def _schema_text(schema: str | Path) -> str:
     if isinstance(schema, str):
         return schema
+    if not isinstance(schema, Path):
+        raise InvalidArgument(
+            f"a schema is .pg text, or the Path of a file, not {type(schema).__name__}",
+            argument="schema",
+        )
     try:
         return schema.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:

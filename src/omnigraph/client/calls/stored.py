@@ -8,6 +8,7 @@ from urllib.parse import quote
 from omnigraph.client import decoding
 from omnigraph.client.calls.reads import ARROW
 from omnigraph.client.calls.requests import (
+    NO_PARTS,
     branch_name,
     condition,
     get,
@@ -42,7 +43,7 @@ def get_query(name: str) -> Call[StoredQuery]:
         for stored in decoding.stored_queries(answer):
             if stored.name == name:
                 return stored
-        raise StoredQueryNotFound("stored query not found")
+        raise _unknown()
 
     return get("queries", found)
 
@@ -70,6 +71,8 @@ def invoke(
         "snapshot": target_text(snapshot),
         "expect_mutation": expect_mutation,
     }
+    if name in NO_PARTS:
+        raise _unknown()
     path = f"queries/{quote(name, safe='')}"
     return post(
         path if if_commit is None else f"{path}/if-graph-commit",
@@ -80,3 +83,7 @@ def invoke(
         key=idempotency_key,
         timeout_s=timeout_s,
     )
+
+
+def _unknown() -> StoredQueryNotFound:
+    return StoredQueryNotFound("stored query not found")

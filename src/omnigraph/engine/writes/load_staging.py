@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.graph.arrays import text_array
+from omnigraph.graph.arrays import chosen, text_array
 from omnigraph.graph.commit.lookups import TxnLookups
 from omnigraph.graph.commit.read_set import RowsById
 from omnigraph.graph.jobs.report import LoadMode
+from omnigraph.graph.load.bare_nodes import foreseen_bare_nodes
 from omnigraph.graph.load.equal_rows import (
     NOWHERE,
     ExistingRows,
@@ -22,16 +23,19 @@ from omnigraph.graph.load.equal_rows import (
     unchanged_rows,
 )
 from omnigraph.graph.load.rows import load_delta
+from omnigraph.graph.manifest.table_refs import ref_of
 from omnigraph.graph.validation import REPORTED_VIOLATIONS, Findings, gather, validate
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
+    from omnigraph.graph.arrays import Column
     from omnigraph.graph.commit.txn import WriteTxn
     from omnigraph.graph.load.rows import LoadRows
     from omnigraph.graph.load.vector_filling import VectorFiller
     from omnigraph.graph.manifest.rows import TableRef
     from omnigraph.graph.validation import TableDelta
+    from omnigraph.lang.catalog import EdgeType
     from omnigraph.storage.handles import StagedWrite, TableHandle
 
 
@@ -66,6 +70,18 @@ class LoadStaging:
         row_ids = row_ids_by_id(store, base, image.ids)
         equal = int(equal_to_stored(store, base, rows, row_ids).sum())
         return ExistingRows(changed=int((row_ids != NOWHERE).sum()) - equal, unchanged=equal)
+
+    def bare_nodes(self) -> Iterator[tuple[EdgeType, int]]:
+        """How many nodes would lack an edge that they need, by type of edge."""
+        return foreseen_bare_nodes(self.txn, self.deltas.values(), self._changed_ids)
+
+    def _changed_ids(self, delta: TableDelta) -> Column:
+        """Ids of the rows that are not in their table as they are."""
+        image, base = delta.image, self.txn.readable(ref_of(delta.item))
+        if not self.mode.upserts or not self.txn.line.pins[ref_of(delta.item)].row_count:
+            return image.ids
+        rows = image.table.take(image.at)
+        return chosen(image.ids, ~unchanged_rows(self.txn.store, base, rows))
 
     @cached_property
     def deltas(self) -> Mapping[TableRef, TableDelta]:

@@ -21,10 +21,11 @@ from omnigraph.graph.load.partial_rows import CommittedValues
 from omnigraph.graph.load.rows import RowReading
 from omnigraph.graph.manifest.table_refs import ref_of
 from omnigraph.graph.validation import REPORTED_VIOLATIONS
+from omnigraph.graph.validation.findings import with_row_numbers
 from omnigraph.settings import MergeStrategy
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
 
     from omnigraph.graph.arrays import Ids
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from omnigraph.graph.manifest.rows import CommitRow, TableRef
     from omnigraph.graph.validation import Findings
     from omnigraph.ids import IdSource
+    from omnigraph.lang.catalog import EdgeType
     from omnigraph.storage.handles import StagedWrite
 
 LoadContent: TypeAlias = "bytes | Mapping[str, pa.Table]"
@@ -138,8 +140,9 @@ class LocalLoad:
         )
 
     def findings(self, txn: WriteTxn, *, limit: int) -> Findings:  # noqa: ARG002 - it is kept
-        """Everything that is wrong with them."""
-        return self.staging.findings(limit=limit)
+        """Everything that is wrong with them; rows of tables are counted from 1."""
+        findings = self.staging.findings(limit=limit)
+        return findings if isinstance(self.input.content, bytes) else with_row_numbers(findings)
 
     def bad_rows(self, txn: WriteTxn) -> _LocalBadRows:
         """The rows as a verdict needs them."""
@@ -166,6 +169,10 @@ class LocalLoad:
         """
         if not self.request.rejects.are_wanted:
             self.blobs.probe()
+
+    def bare_nodes(self, txn: WriteTxn) -> Iterable[tuple[EdgeType, int]]:  # noqa: ARG002 - it is kept
+        """How many nodes of those left would lack an edge that they need."""
+        return self.staging.bare_nodes()
 
     def rows_read(self, ref: TableRef) -> int:
         """How many rows the input has for a table."""

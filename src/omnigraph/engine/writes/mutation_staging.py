@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.engine.writes.pending_rows import PendingRows
+from omnigraph.engine.writes.row_values import RowValues
 from omnigraph.engine.writes.selection import Selection, select
 from omnigraph.errors import InvalidArgument, ResourceLimit
 from omnigraph.graph.blobs.blob_values import BlobBudget, read_blobs
@@ -139,7 +140,7 @@ class MutationStaging:
         item = self._item(op.kind, op.type)
         if op.if_absent and self._is_there(item, op.assignments):
             return
-        columns = self._assigned(item, op.assignments, 1)
+        columns = self._assigned(item, op.assignments, _ONE_ROW)
         self._fill_vectors(item, columns)
         is_keyed = isinstance(item, NodeType) and item.key is not None
         if not is_keyed:
@@ -159,7 +160,7 @@ class MutationStaging:
         """Whether a node with the key that is assigned is pending or committed."""
         key = (item.key or ()) if isinstance(item, NodeType) else ()
         members = tuple(assign for assign in assignments if assign.property in key)
-        ids = fit_rows(item, pa.table(self._assigned(item, members, 1))).table["id"]
+        ids = fit_rows(item, pa.table(self._assigned(item, members, _ONE_ROW))).table["id"]
         if ids.null_count:
             return False  # the key is broken, as the rules will say
         wanted = pa.array(ids.combine_chunks(), pa.string())
@@ -169,21 +170,31 @@ class MutationStaging:
         return len(TxnLookups(self.txn).existing_ids(item, wanted)) > 0
 
     def _assigned(
-        self, item: NodeType | EdgeType, assignments: tuple[ir.Assign, ...], rows: int
+        self, item: NodeType | EdgeType, assignments: tuple[ir.Assign, ...], rows: pa.Table
     ) -> dict[str, pa.Array[Any]]:
-        """The assigned columns, each value for so many rows. Any: columns of every type."""
+        """The assigned columns, for rows as they were before. Any: columns of every type."""
         columns: dict[str, pa.Array[Any]] = {}
         for assignment in assignments:
-            value = constant_value(assignment.value, self.params)
-            kind = _kind(item, assignment.property)
-            if kind.scalar is Scalar.BLOB:
-                columns[assignment.property] = self._blobs(item, assignment.property, value, rows)
-                continue
-            value_type = arrow_type(assignment.value.type if value is not None else kind)
-            if isinstance(value, tuple):
-                value = list(value)
-            columns[assignment.property] = pa.array([value] * rows, value_type)
+            name = assignment.property
+            match assignment.value:
+                case ir.Param() | ir.Lit() as constant:
+                    columns[name] = self._repeated(item, name, constant, rows.num_rows)
+                case expr:
+                    columns[name] = RowValues(self.params).computed(expr, rows, self.budget)
         return columns
+
+    def _repeated(
+        self, item: NodeType | EdgeType, name: str, constant: ir.Param | ir.Lit, rows: int
+    ) -> pa.Array[Any]:
+        """A constant for so many rows. Any: a column of any type."""
+        value = constant_value(constant, self.params)
+        kind = _kind(item, name)
+        if kind.scalar is Scalar.BLOB:
+            return self._blobs(item, name, value, rows)
+        value_type = arrow_type(constant.type if value is not None else kind)
+        if isinstance(value, tuple):
+            value = list(value)
+        return pa.array([value] * rows, value_type)
 
     def _blobs(
         self, item: NodeType | EdgeType, name: str, value: object, rows: int
@@ -224,7 +235,7 @@ class MutationStaging:
             self.affected_edges += matching.num_rows
         if not matching.num_rows:
             return
-        columns = self._assigned(item, op.assignments, matching.num_rows)
+        columns = self._assigned(item, op.assignments, matching)
         rows: dict[str, Any] = {  # Any: columns of every type
             name: matching[name] for name in matching.column_names if name not in assigned
         }
@@ -377,6 +388,10 @@ class MutationStaging:
 
     def _stage_removal(self, ref: TableRef, ids: Ids) -> StagedWrite:
         return self.txn.store.stage_delete(self.txn.writable(ref), ids, self.txn.stamp)
+
+
+_ONE_ROW = pa.table({"": pa.nulls(1)})
+"""A row that is not there yet, of which nothing can be read."""
 
 
 def _by_ref(entry: tuple[TableRef, object]) -> TableRef:

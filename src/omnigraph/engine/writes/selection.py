@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from omnigraph.engine.truth import truths
-from omnigraph.errors import InternalError
+from omnigraph.engine.writes.row_values import RowValues
 from omnigraph.graph.commit.read_set import AllRows, RowsById, RowsMatching
-from omnigraph.graph.query.compare import Column, Const
 from omnigraph.graph.query.pushdown import ALWAYS, NEVER, constant_value, push_filters
 from omnigraph.lang import ir
 from omnigraph.lang.catalog import NodeType
@@ -27,7 +26,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from omnigraph.graph.commit.read_set import Question
-    from omnigraph.graph.query.compare import Operand
     from omnigraph.lang import EdgeType
     from omnigraph.storage.predicates import Predicate
     from omnigraph.storage.table_store import TableStorage
@@ -41,7 +39,7 @@ class Selection:
     """True for every row that is selected."""
     rest: tuple[ir.Condition, ...] = ()
     """What must hold besides."""
-    params: Mapping[str, object] = field(default_factory=dict)
+    values: RowValues = field(default_factory=lambda: RowValues({}))
     ids: pa.Array[pa.StringScalar] | None = None
     """The only rows that can be selected, where the condition names them."""
 
@@ -62,17 +60,8 @@ class Selection:
         if not self.rest or not batch.num_rows:
             return batch
         whole = ir.AllOf(self.rest)
-        holds, _ = truths(whole, lambda expr: self._operand(expr, batch), batch.num_rows)
+        holds, _ = truths(whole, lambda expr: self.values.operand(expr, batch), batch.num_rows)
         return batch.filter(pa.array(holds))
-
-    def _operand(self, expr: ir.Expr, batch: pa.RecordBatch) -> Operand:
-        match expr:
-            case ir.Param(_, kind) | ir.Lit(_, kind):
-                return Const(constant_value(expr, self.params), kind)
-            case ir.Prop(_, name, kind):
-                return Column(batch.column(name), kind)
-            case _:
-                raise InternalError(f"{type(expr).__name__} has no value in a mutation")
 
 
 def select(
@@ -83,7 +72,9 @@ def select(
     pushed = push_filters(parts, params)
     predicate = NEVER if pushed.is_never else pushed.predicate or ALWAYS
     named = (ids for part in parts if (ids := _named(item, part, params)) is not None)
-    return Selection(predicate=predicate, rest=pushed.rest, params=params, ids=next(named, None))
+    return Selection(
+        predicate=predicate, rest=pushed.rest, values=RowValues(params), ids=next(named, None)
+    )
 
 
 def _named(

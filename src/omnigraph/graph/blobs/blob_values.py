@@ -233,13 +233,21 @@ def _column(cells: list[bytes | None], addresses: Mapping[int, str]) -> Blobs:
     return pa.StructArray.from_arrays([data, uris], fields=list(STORED_BLOB), mask=is_null)
 
 
+def in_stored_form(values: Blobs) -> Blobs:
+    """Blobs as the table holds those that may be addresses, whichever form they have."""
+    if pa.types.is_struct(values.type):
+        return values
+    return pa.StructArray.from_arrays(
+        [values, pa.nulls(len(values), pa.string())],
+        fields=list(STORED_BLOB),
+        mask=values.is_null(),
+    )
+
+
 def _with_stored_form(table: pa.Table, name: str) -> pa.Table:
     at = table.schema.get_field_index(name)
     part = table.schema.field(at)
     if pa.types.is_struct(part.type):
         return table
-    data = one_array(table.column(at))
-    values = pa.StructArray.from_arrays(
-        [data, pa.nulls(len(data), pa.string())], fields=list(STORED_BLOB), mask=data.is_null()
-    )
+    values = in_stored_form(one_array(table.column(at)))
     return table.set_column(at, part.with_type(STORED_BLOB), values)

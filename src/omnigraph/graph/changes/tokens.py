@@ -62,7 +62,7 @@ def write_token(graph_id: GraphId, token: ChangeToken) -> str:
     content = _canonical(
         {name: value for name, value in asdict(token).items() if value is not None}
     )
-    return base64.urlsafe_b64encode(_digest(graph_id, content) + content).decode().rstrip("=")
+    return _as_text(_digest(graph_id, content) + content)
 
 
 def read_token(graph_id: GraphId, text: str, kind: TokenKind, wanted: ChangeFilter) -> ChangeToken:
@@ -77,6 +77,8 @@ def read_token(graph_id: GraphId, text: str, kind: TokenKind, wanted: ChangeFilt
         data = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
     except (binascii.Error, ValueError) as error:
         raise rejected("it is no token") from error
+    if _as_text(data) != text:
+        raise rejected("it is damaged")
     digest, content = data[:_DIGEST_BYTES], data[_DIGEST_BYTES:]
     if not hmac.compare_digest(digest, _digest(graph_id, content)):
         raise rejected("it is damaged, or belongs to another graph")
@@ -94,6 +96,11 @@ def read_token(graph_id: GraphId, text: str, kind: TokenKind, wanted: ChangeFilt
 def rejected(why: str) -> ChangeCursorRejected:
     """The error of a token that leads nowhere."""
     return ChangeCursorRejected(f"change cursor rejected: {why}")
+
+
+def _as_text(data: bytes) -> str:
+    """The one spelling of a token: of several that mean the same bytes no other is taken."""
+    return base64.urlsafe_b64encode(data).decode().rstrip("=")
 
 
 def _digest(graph_id: GraphId, content: bytes) -> bytes:

@@ -7,6 +7,7 @@ the clone has that state of `main` too.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -16,7 +17,7 @@ from omnigraph.graph.merge.commit_states import CommitStates
 from omnigraph.ids import MAIN_BRANCH, MAIN_BRANCH_ID
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
 
     from omnigraph.graph.history.snapshot import Snapshot
     from omnigraph.graph.history.targets import ReadTarget
@@ -89,10 +90,8 @@ def plan_clone(
 
 
 def _wanted(graph: GraphCoordinator, branches: Iterable[str] | None) -> dict[BranchId, BranchRow]:
-    if isinstance(branches, str):
-        raise InvalidArgument(
-            f"branches is a list of names, not one text {branches!r}", argument="branches"
-        )
+    if isinstance(branches, str | bytes) or not isinstance(branches, Iterable | None):
+        raise InvalidArgument(f"branches is a list of names, not {branches!r}", argument="branches")
     names = list(graph.lines.live_branch_ids().values() if branches is None else branches)
     for name in names:
         graph.branch_id(name)

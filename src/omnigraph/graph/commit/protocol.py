@@ -64,6 +64,7 @@ from omnigraph.storage.signals import (
     FragmentsChanged,
     Interleaved,
     NotDurable,
+    ObjectMissing,
     StorageSignal,
 )
 
@@ -75,7 +76,7 @@ if TYPE_CHECKING:
     from omnigraph.graph.manifest.manifest_line import ManifestLine
     from omnigraph.graph.manifest.pauses import Pauses
     from omnigraph.graph.manifest.publisher import ManifestBatchPublisher
-    from omnigraph.graph.manifest.rows import CommitRow, TableRef
+    from omnigraph.graph.manifest.rows import CommitRow, PinRow, TableRef
     from omnigraph.graph.manifest.schemas import Schemas
     from omnigraph.graph.recovery.leases import Lease, Leases
     from omnigraph.graph.recovery.recovery import Recovery
@@ -245,7 +246,7 @@ class CommitProtocol:
         # Only now: the first send of the same request may have moved the head itself.
         require_head(request.if_commit, txn.line)
         maybe_fail(f"{kind}.post_capture")
-        prepared = prepare(txn)
+        prepared = self._prepared(txn, prepare)
         _require_size(prepared)
         if prepared.is_empty:
             require_head(request.if_commit, self._parts.lines.read(txn.branch_id))
@@ -257,6 +258,21 @@ class CommitProtocol:
         if lease is None:
             return self._committed(txn, prepared)
         return self._landed(txn, prepared, lease, must_land=True)
+
+    def _prepared(self, txn: WriteTxn, prepare: Prepare) -> PreparedWrite:
+        """What the writer makes of the captured state.
+
+        Raises:
+            Stale: others moved its tables on, and a cleanup removed the versions that it reads.
+        """
+        try:
+            return prepare(txn)
+        except ObjectMissing as missing:
+            line = self._line_now(txn)
+            if line.pins == txn.line.pins:
+                raise
+            moved = _changed("graph_head", txn.line.head.commit_id, line.head.commit_id)
+            raise Stale(moved) from missing
 
     def _committed(self, txn: WriteTxn, prepared: PreparedWrite) -> CommitRow:
         """The commit of what was staged, on the versions that its tables have by then.
@@ -361,14 +377,23 @@ class CommitProtocol:
             if now is not None and (now.branch, now.version) == (before.branch, before.version):
                 continue
             conflict = _changed(before.table_key, before.version, now.version if now else None)
-            if now is not None:
-                layout = txn.tables.layouts[ref]
-                handle = self._parts.tables.open(layout, pin_of(now))
-                if not txn.read_set.is_affected(ref, txn.store, handle, txn.readable(ref)):
-                    continue
+            if now is not None and not self._is_affected(txn, ref, now):
+                continue
             if prepared.is_strict:
                 raise conflict
             raise Stale(conflict)
+
+    def _is_affected(self, txn: WriteTxn, ref: TableRef, now: PinRow) -> bool:
+        """Whether what was asked of a table may have another answer on the pin in force.
+
+        Where a cleanup removed the version that was asked nobody can tell, so it counts as such.
+        """
+        try:
+            handle = self._parts.tables.open(txn.tables.layouts[ref], pin_of(now))
+            return txn.read_set.is_affected(ref, txn.store, handle, txn.readable(ref))
+        except ObjectMissing as missing:
+            log.info("cannot be compared", extra={"table": now.table_key, "cause": str(missing)})
+            return True
 
     def _on_pin(self, staged: StagedWrite, line: ManifestLine, txn: WriteTxn) -> StagedWrite:
         """The staged write on the pin in force: as it is, or moved to it."""
@@ -388,7 +413,7 @@ class CommitProtocol:
         )
         try:
             moved = staged.rebase(base)
-        except FragmentsChanged as changed:
+        except (FragmentsChanged, ObjectMissing) as changed:
             raise Stale(
                 _changed(layout.table_key, staged.base.pin.version, pinned.version)
             ) from changed

@@ -40,8 +40,10 @@ def list_recoveries(
         BranchNotFound: there is no such branch.
         InvalidArgument: the limit is not positive.
     """
-    if limit < 1:
-        raise InvalidArgument(f"limit must be at least 1, not {limit}", argument="limit")
+    if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
+        raise InvalidArgument(
+            f"limit must be a number of at least 1, not {limit!r}", argument="limit"
+        )
     asked = lines.live_lines() if branch is None else [lines.read(lines.branch_id(branch))]
     rows = {row.operation_id: row for line in asked for row in line.recoveries()}
     newest = sorted(

@@ -55,7 +55,7 @@ from omnigraph.ids import (
     new_graph_id,
     new_operation_id,
 )
-from omnigraph.lang import accept_schema, compile_schema
+from omnigraph.lang import accept_schema, compile_schema, require_meant_annotations
 from omnigraph.storage.location import refuse_file
 from omnigraph.storage.manifest import MANIFEST
 from omnigraph.storage.probe import probe_store
@@ -114,6 +114,8 @@ def create_graph(
         GraphExists, RootNotEmpty, InitInProgress: something is there; it is unchanged.
     """
     accepted = accept_schema(compile_schema(source)) if origin is None else origin.accepted
+    if origin is None:
+        require_meant_annotations(source)
     refuse_file(storage.location)
     objects = storage.objects
     if force:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from omnigraph.graph.arrays import chosen, contained
+from omnigraph.graph.commit.lookups import TxnLookups
 from omnigraph.graph.history.snapshot import snapshot_at
 from omnigraph.graph.jobs.report import LoadMode
 from omnigraph.graph.manifest.table_refs import ref_of
@@ -13,13 +15,19 @@ from omnigraph.graph.validation.bare_nodes import (
     required_edges,
     stored_ids,
 )
+from omnigraph.graph.validation.cardinality import without_edges
+from omnigraph.graph.validation.delta import prepare_write
+from omnigraph.graph.validation.relation_rules import CardinalityRule
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
+    from omnigraph.graph.arrays import Column
     from omnigraph.graph.commit.txn import WriteTxn
     from omnigraph.graph.lifecycle.coordinator import GraphCoordinator
     from omnigraph.graph.manifest.rows import CommitRow, TableRef
+    from omnigraph.graph.validation import TableDelta
+    from omnigraph.lang.catalog import EdgeType
 
 
 def bare_node_warnings(
@@ -55,3 +63,33 @@ def bare_node_warnings(
         count = count_bare(graph.tables, edges, ids)
         if count:
             yield bare_nodes_text(item, count)
+
+
+def foreseen_bare_nodes(
+    txn: WriteTxn,
+    deltas: Iterable[TableDelta],
+    changed: Callable[[TableDelta], Column],
+) -> Iterator[tuple[EdgeType, int]]:
+    """How many nodes of a load would lack an edge of a type that asks for one, by type.
+
+    Args:
+        txn: what it starts from.
+        deltas: what it would do.
+        changed: the ids of the nodes of a table that it would add or change.
+    """
+    write = prepare_write(txn.catalog, deltas, TxnLookups(txn))
+    for item in required_edges(txn.catalog):
+        node = txn.catalog.node_types[item.from_type]
+        rule = CardinalityRule(item=item, node=node)
+        nodes, edges = write.delta(node), write.delta(item)
+        parts = [] if nodes is None else [nodes.image.ids]
+        if edges is not None and edges.replaces_all:
+            if nodes is None or not nodes.replaces_all:
+                stored = stored_ids(txn.store, txn.readable(ref_of(node)))
+                parts += [
+                    each if nodes is None else chosen(each, ~contained(each, nodes.touched))
+                    for each in stored
+                ]
+        elif nodes is not None:
+            parts = [changed(nodes)]
+        yield item, sum(len(without_edges(write, rule, each)) for each in parts)

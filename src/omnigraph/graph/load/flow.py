@@ -23,10 +23,11 @@ from omnigraph.graph.load.reject_verdict import RejectVerdict
 from omnigraph.graph.manifest.publisher import require_head
 from omnigraph.graph.manifest.table_refs import key_of
 from omnigraph.graph.validation import refuse_load
+from omnigraph.graph.validation.bare_nodes import bare_nodes_text
 from omnigraph.ids import BranchName
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
 
     from omnigraph.graph.commit.txn import WriteRequest, WriteTxn
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from omnigraph.graph.load.request import LoadRequest
     from omnigraph.graph.manifest.rows import CommitRow, TableRef
     from omnigraph.graph.validation import Findings
+    from omnigraph.lang.catalog import EdgeType
     from omnigraph.settings import MergeStrategy
     from omnigraph.storage.handles import StagedWrite
 
@@ -136,6 +138,10 @@ class LoadSteps(Protocol):
 
     def accept(self, txn: WriteTxn) -> None:
         """What is left is valid: look at what only a valid load is looked at for."""
+        ...
+
+    def bare_nodes(self, txn: WriteTxn) -> Iterable[tuple[EdgeType, int]]:
+        """How many nodes of those left would lack an edge that they need, by type of edge."""
         ...
 
     def rows_read(self, ref: TableRef) -> int:
@@ -274,6 +280,7 @@ class LoadFlow:
             tables = sorted(
                 (self._foreseen(txn, ref) for ref in steps.refs), key=lambda table: table.order
             )
+            bare = [bare_nodes_text(item, n) for item, n in steps.bare_nodes(txn) if n]
             self._stages.end()
         return request.report(
             steps.names.engine,
@@ -282,7 +289,7 @@ class LoadFlow:
             self._stages.reports(),
             merge_strategy=steps.merge_strategy,
             rejects=self._rejects,
-            warnings=steps.input_warnings(),
+            warnings=[*steps.input_warnings(), *bare],
         )
 
     def _write_request(self, branch: BranchName) -> WriteRequest:

@@ -47,7 +47,6 @@ class _Line:
     layout: TableLayout
     branch: str | None
     removed: list[int]
-    kept: list[int]
 
 
 def cleanup(
@@ -132,17 +131,11 @@ class _Cleaning:
                 line = self._due(facts, needed, table, place)
                 if line.removed and self._is_moved(line, max(facts.heads[place])):
                     continue
-                if not confirm:
-                    versions += len(line.removed)
-                    size += self._graph.storage.old_versions.bytes_of(
-                        line.layout, line.branch, line.removed, line.kept
-                    )
-                    continue
+                old = self._graph.storage.old_versions
+                act = old.remove if confirm else old.removal
                 check()
-                removed = self._graph.storage.old_versions.remove(
-                    line.layout, line.branch, line.removed
-                )
-                versions, size = versions + removed.versions, size + removed.bytes
+                gone = act(line.layout, line.branch, line.removed)
+                versions, size = versions + gone.versions, size + gone.bytes
         except LeaseLost:
             raise
         except (OmnigraphError, StorageSignal) as failed:
@@ -184,13 +177,7 @@ class _Cleaning:
             named={who: floor.get(place, none) for who, floor in floors.items()},
         )
         removed = removable_versions(known, self._policy, self._graph.clock.now_us())
-        gone = set(removed)
-        return _Line(
-            layout=layout,
-            branch=branch,
-            removed=removed,
-            kept=[each.version for each in stored if each.version not in gone],
-        )
+        return _Line(layout=layout, branch=branch, removed=removed)
 
     def _require_no_drift(
         self, layout: TableLayout, branch: str | None, pin: int, *, is_armed: bool

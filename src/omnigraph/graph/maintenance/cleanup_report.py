@@ -12,7 +12,7 @@ class TableCleanup:
 
     table_key: str
     bytes_removed: int
-    """In a preview: the size of data files that only these versions need."""
+    """Of the versions, and of the files that only they need."""
 
     old_versions_removed: int
     error: str | None = None

@@ -30,7 +30,7 @@ DAY_US: Final = 24 * 3600 * 1_000_000
 WORK_DAYS: Final = 7
 
 _UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
-_AGE: Final = re.compile(r"(\d+)([smhdw])")
+_AGE: Final = re.compile(r"(\d{1,9})([smhdw])")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,8 +67,10 @@ def parse_policy(
             "say what may go: keep (a number of versions), older_than (as '7d'), or both",
             argument="keep",
         )
-    if keep is not None and keep < 0:
-        raise InvalidArgument(f"keep is a number of versions, not {keep}", argument="keep")
+    if keep is not None and (isinstance(keep, bool) or not isinstance(keep, int) or keep < 0):
+        raise InvalidArgument(
+            f"keep is a number of versions that is not negative, not {keep!r}", argument="keep"
+        )
     warnings: tuple[str, ...] = ()
     if keep is not None and keep < FEWEST_KEPT:
         warnings = (f"keep={keep} acts as {FEWEST_KEPT}: a recovery may need those versions",)
@@ -89,7 +91,8 @@ def _span_us(older_than: timedelta | str) -> int:
     found = _AGE.fullmatch(older_than) if isinstance(older_than, str) else None
     if found is None:
         raise InvalidArgument(
-            f"older_than is a number and a unit of s, m, h, d, w, as '7d', not {older_than!r}",
+            "older_than is a timedelta, or a number and a unit of s, m, h, d, w, as '7d', not"
+            f" {older_than!r}",
             argument="older_than",
         )
     return int(found[1]) * _UNITS[found[2]] * 1_000_000

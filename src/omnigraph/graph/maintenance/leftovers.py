@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from omnigraph.graph.lifecycle.coordinator import GraphCoordinator
     from omnigraph.graph.maintenance.cleanup_facts import CleanupFacts, Named
     from omnigraph.graph.maintenance.kept_versions import CleanupPolicy
-    from omnigraph.graph.manifest.rows import TableRow
 
 _HOUR_US: Final = 3600 * 1_000_000
 UNREGISTERED_US: Final = _HOUR_US
@@ -70,10 +69,15 @@ def _lines(graph: GraphCoordinator, facts: CleanupFacts, now_us: int) -> Iterato
         made = graph.storage.old_versions.lines_of(table.location)
         for name in sorted(made, reverse=True):
             if name not in named and _is_gone(facts, name, now_us - made[name]):
+                layout = bare_layout(table.ref, table.table_key, table.location)
                 yield Due(
                     kind="table line",
                     name=f"{table.table_key} {name}",
-                    remove=_line_remover(graph, table, name),
+                    remove=_line_remover(
+                        graph,
+                        partial(graph.tables.delete_line, layout, name),
+                        f"{table.location}/tree/{name}",
+                    ),
                 )
     made = graph.storage.old_versions.lines_of(MANIFEST)
     for name in sorted(made, reverse=True):
@@ -82,7 +86,11 @@ def _lines(graph: GraphCoordinator, facts: CleanupFacts, now_us: int) -> Iterato
             yield Due(
                 kind="branch",
                 name=branch_id,
-                remove=partial(graph.storage.manifest.delete_line, branch_id),
+                remove=_line_remover(
+                    graph,
+                    partial(graph.storage.manifest.delete_line, branch_id),
+                    f"{MANIFEST}/tree/{name}",
+                ),
             )
 
 
@@ -97,9 +105,15 @@ def _is_gone(facts: CleanupFacts, name: str, age_us: int) -> bool:
     return states[BranchId(branch_id)] is BranchState.DELETED
 
 
-def _line_remover(graph: GraphCoordinator, table: TableRow, name: str) -> Callable[[], None]:
-    layout = bare_layout(table.ref, table.table_key, table.location)
-    return partial(graph.tables.delete_line, layout, name)
+def _line_remover(
+    graph: GraphCoordinator, delete: Callable[[], object], folder: str
+) -> Callable[[], None]:
+    def remove() -> None:
+        delete()
+        # Lance takes the folders of a whole line; those of one that was cut off stay.
+        graph.storage.objects.remove_empty_folders(folder)
+
+    return remove
 
 
 def _jobs(graph: GraphCoordinator, before_us: int) -> Iterator[Due]:

@@ -55,6 +55,9 @@ if TYPE_CHECKING:
 STAGINGS = 3
 """How often a table is staged before it is left to those who write to it."""
 
+MOST_ROWS = 2**32
+"""A row's place in its fragment is a number below this."""
+
 _IDLE = (IndexAction.NONE, IndexAction.PENDING)
 
 
@@ -98,11 +101,7 @@ def optimize(
         RecoveryBlocked: an interrupted write of the branch must be repaired first.
         ReadSetChanged: others were faster in every attempt.
     """
-    if target_rows is not None and target_rows < 1:
-        raise InvalidArgument(
-            f"target_rows is a number of rows of at least 1, not {target_rows}",
-            argument="target_rows",
-        )
+    _require_target(target_rows)
     branch_id = graph.branch_id(branch)
     request = WriteRequest(
         kind=SidecarKind.OPTIMIZE,
@@ -115,6 +114,15 @@ def optimize(
     )
     row = graph.protocol.run(request, work.prepare)
     return work.report(branch, row, graph.upkeep.join_all(branch_id))
+
+
+def _require_target(target_rows: int | None) -> None:
+    is_whole = isinstance(target_rows, int) and not isinstance(target_rows, bool)
+    if target_rows is not None and not (is_whole and 1 <= target_rows <= MOST_ROWS):
+        raise InvalidArgument(
+            f"target_rows is a number of rows from 1 to {MOST_ROWS:,}, not {target_rows!r}",
+            argument="target_rows",
+        )
 
 
 class _Optimizing:

@@ -70,24 +70,36 @@ class MaintenanceRound:
 
 
 def run_due(
-    graph: GraphCoordinator, *, cleans: bool = True, progress: Progress | None = None
+    graph: GraphCoordinator,
+    *,
+    work_days: int,
+    cleans: bool = True,
+    progress: Progress | None = None,
 ) -> MaintenanceRound:
-    """Do what is due now, if no other process is at it; with `cleans`, remove old versions too."""
+    """Do what is due now, if no other process is at it.
+
+    Args:
+        graph: the graph.
+        work_days: how long work files of dead jobs stay.
+        cleans: remove old versions, and what dead processes left, too.
+        progress: told for every table that is done.
+    """
     try:
         with graph.leases.holding(MAINTENANCE_SCOPE, wait_ms=0):
             done = _Round(graph, progress).run(list_due(graph))
-        return _cleaned(graph, done, progress) if cleans else done
+        return _cleaned(graph, done, work_days, progress) if cleans else done
     except BranchBusy as busy:
         log.info("maintenance left to others", extra={"why": str(busy)})
         return MaintenanceRound(is_busy=True)
 
 
 def _cleaned(
-    graph: GraphCoordinator, done: MaintenanceRound, progress: Progress | None
+    graph: GraphCoordinator, done: MaintenanceRound, work_days: int, progress: Progress | None
 ) -> MaintenanceRound:
     """The round, with what a cleanup by the retention removed; it takes the lease by itself."""
     policy = replace(
-        parse_policy(None, timedelta(days=graph.retention_days)), commits=graph.kept_versions
+        parse_policy(None, timedelta(days=graph.retention_days), work_days=work_days),
+        commits=graph.kept_versions,
     )
     try:
         report = cleanup(graph, policy, confirm=True, progress=progress)
@@ -157,7 +169,7 @@ def _is_pause(every_s: object) -> bool:
 class BackgroundMaintenance:
     """Rounds in a thread of this process: one at once, then one after every pause."""
 
-    def __init__(self, graph: GraphCoordinator, every_s: float) -> None:
+    def __init__(self, graph: GraphCoordinator, every_s: float, *, work_days: int) -> None:
         if not _is_pause(every_s):
             raise InvalidArgument(
                 f"every_s is a pause in seconds from {SHORTEST_PAUSE_S} to {LONGEST_PAUSE_S:.0f},"
@@ -166,6 +178,7 @@ class BackgroundMaintenance:
             )
         self._graph = graph
         self._every_s = every_s
+        self._work_days = work_days
         self._cleaned_us: int | None = None
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, name="maintenance", daemon=True)
@@ -181,7 +194,8 @@ class BackgroundMaintenance:
     def _run(self) -> None:
         while True:
             try:
-                run_due(self._graph, cleans=self._is_time_to_clean())
+                cleans = self._is_time_to_clean()
+                run_due(self._graph, work_days=self._work_days, cleans=cleans)
             except Exception as error:  # Whatever it is: else one odd failure ends all rounds.
                 log.warning("maintenance failed", exc_info=error)
             if self._ended.wait(self._every_s):

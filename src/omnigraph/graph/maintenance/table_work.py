@@ -6,6 +6,7 @@ meanwhile is staged again, a few times.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
@@ -18,7 +19,7 @@ from omnigraph.ids import new_link_uuid
 from omnigraph.settings import Engine
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Sequence
 
     from omnigraph.graph.commit.txn import WriteTxn
     from omnigraph.graph.jobs.stage_progress import Progress
@@ -36,7 +37,7 @@ def require_local_engine(engine: str) -> None:
     Raises:
         InvalidArgument: it is unknown, or not in this version.
     """
-    if engine not in set(Engine):
+    if not isinstance(engine, str) or engine not in set(Engine):
         raise InvalidArgument(
             f"engine is 'auto', 'local' or 'spark', not {engine!r}", argument="engine"
         )
@@ -52,10 +53,10 @@ def list_of_names(types: Iterable[str] | None) -> tuple[str, ...] | None:
     """The names of the wanted types; `None` for all.
 
     Raises:
-        InvalidArgument: it is one text, whose letters would be taken for names.
+        InvalidArgument: it is no list, or one text, whose letters would be taken for names.
     """
-    if isinstance(types, str):
-        raise InvalidArgument(f"types is a list of names, not one text {types!r}", argument="types")
+    if isinstance(types, str | bytes) or not isinstance(types, Iterable | None):
+        raise InvalidArgument(f"types is a list of names, not {types!r}", argument="types")
     return None if types is None else tuple(types)
 
 

@@ -68,6 +68,16 @@ class CommitStates:
             self._is_readable,
         )
 
+    @property
+    def entrances(self) -> list[list[Snapshot]]:
+        """Groups of states, each of which shows all that came from history that cannot be read."""
+        ours, theirs = self.divergence.entrances
+        groups = [each.commits for each in (ours, theirs) if each.is_whole]
+        return [
+            [self.open(row) for row in commits]
+            for commits in groups or [ours.commits + theirs.commits]
+        ]
+
     def open(self, commit: CommitRow) -> Snapshot:
         """The state of a commit that the target, the source or a third branch holds.
 

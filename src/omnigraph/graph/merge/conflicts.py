@@ -32,6 +32,8 @@ CONFLICT_COLUMNS: Final = pa.schema(
         "ours": pa.string(),
         "theirs": pa.string(),
         "message": pa.string(),
+        "entity_ids": pa.list_(pa.string()),
+        "remedy": pa.string(),
     }
 )
 """One row for each property that is contested; values are JSON, null where there is no entity."""
@@ -61,6 +63,11 @@ class Conflict:
     base: Image | None = None
     ours: Image | None = None
     theirs: Image | None = None
+    entity_ids: tuple[str, ...] = ()
+    """Of a broken rule: entities of the type that have a part in it, where there are others than
+    `entity_id`. Of a broken `@card` these are edges, and `entity_id` is the node."""
+    remedy: str | None = None
+    """Of a broken rule: a resolution that ends it, as JSON."""
 
     @property
     def order(self) -> tuple[bool, str, str, str]:
@@ -77,10 +84,21 @@ class Conflict:
             "kind": self.kind.value,
             "message": self.message,
         }
+        if self.entity_ids:
+            body["entity_ids"] = list(self.entity_ids)
+        if self.remedy is not None:
+            body["remedy"] = self.remedy
         images = {"base": self.base, "ours": self.ours, "theirs": self.theirs}
         return body | {name: image.to_dict() for name, image in images.items() if image is not None}
 
-    def rows(self) -> Iterator[dict[str, str | None]]:
+    @property
+    def told(self) -> str:
+        """The message, and what helps."""
+        if self.remedy is None:
+            return self.message
+        return f"{self.message}; a resolution decides it, as {self.remedy}"
+
+    def rows(self) -> Iterator[dict[str, Any]]:
         """One row for each property that is contested, at least one.
 
         That is what the two sides have otherwise; if one has deleted the entity, what the other one
@@ -93,6 +111,8 @@ class Conflict:
             "id": self.entity_id,
             "kind": self.kind.value,
             "message": self.message,
+            "entity_ids": list(self.entity_ids) or None,
+            "remedy": self.remedy,
         }
         cells = {side: _cells(image) for side, image in sides.items()}
         first, second = (cells[side] or cells["base"] for side in ("ours", "theirs"))
@@ -128,7 +148,7 @@ def refuse_conflicts(conflicts: Sequence[Conflict], total: int, what: str) -> No
     """
     if not conflicts:
         return
-    named = "; ".join(conflict.message for conflict in conflicts[:_NAMED])
+    named = "; ".join(conflict.told for conflict in conflicts[:_NAMED])
     more = f"; and {total - _NAMED:,} more" if total > _NAMED else ""
     raise MergeConflicts(
         f"{what}, nothing was changed: {named}{more}",

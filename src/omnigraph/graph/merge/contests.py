@@ -7,7 +7,7 @@ first ones only, so that a refusal costs no more memory than a merge.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -19,7 +19,7 @@ from omnigraph.graph.validation.violation import kind_of
 from omnigraph.storage.blobs import Blob
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from omnigraph.graph.arrays import Ids, Mask
     from omnigraph.graph.changes.row_pairs import Form
@@ -48,7 +48,7 @@ class Contest:
     def kinds(self) -> list[ConflictKind]:
         """Why each is contested."""
         was, mine, other = (form.side.exists for form in self.forms)
-        kinds = np.where(~was, 0, np.where(mine & other, 1, 2))
+        kinds = np.where(mine & other, np.where(was, 1, 0), 2)
         words = (
             ConflictKind.DIVERGENT_INSERT,
             ConflictKind.DIVERGENT_UPDATE,
@@ -79,10 +79,52 @@ class Contest:
         return held + sum(value.length for value in blobs if isinstance(value, Blob))
 
 
+class Story(Protocol):
+    """Says what happened to a contested entity."""
+
+    def __call__(self, kind: ConflictKind, names: Sequence[str], *, is_ours_gone: bool) -> str:
+        """The end of a sentence about it.
+
+        Args:
+            kind: why it is contested.
+            names: what the sides have otherwise.
+            is_ours_gone: of a deletion, whether it was ours.
+        """
+        ...
+
+
+def told_of_merge(kind: ConflictKind, names: Sequence[str], *, is_ours_gone: bool) -> str:
+    """What the target and the source of a merge did to an entity."""
+    if kind is ConflictKind.DELETE_VS_UPDATE:
+        gone, kept = ("target", "source") if is_ours_gone else ("source", "target")
+        return f"deleted on the {gone} and changed on the {kept}"
+    verb = "inserted" if kind is ConflictKind.DIVERGENT_INSERT else "changed"
+    return f"{verb} on both sides with different values of {', '.join(names)}"
+
+
+def told_of_revert(kind: ConflictKind, names: Sequence[str], *, is_ours_gone: bool) -> str:
+    """What a commit and later ones did to an entity: the commit is the base."""
+    if kind is ConflictKind.DELETE_VS_UPDATE:
+        if is_ours_gone:
+            return "changed by the commit and deleted on the branch since"
+        return "inserted by the commit and changed on the branch since"
+    if kind is ConflictKind.DIVERGENT_INSERT:
+        return (
+            "deleted by the commit and inserted on the branch since, with other values of"
+            f" {', '.join(names)}"
+        )
+    return (
+        "changed by the commit and again on the branch since: its values before the commit and now"
+        f" differ in {', '.join(names)}"
+    )
+
+
 class ContestTeller:
     """Makes conflicts of contested entities, with their values while these are few."""
 
-    def __init__(self) -> None:
+    def __init__(self, story: Story = told_of_merge) -> None:
+        """What happened is told by `story`."""
+        self._story = story
         self._room_bytes = MOST_IMAGE_BYTES
 
     def tell(self, item: NodeType | EdgeType, contest: Contest) -> Iterator[Conflict]:
@@ -90,11 +132,11 @@ class ContestTeller:
         for portion in contest.portions():
             if self._room_bytes > 0:
                 self._room_bytes -= portion.size_bytes(item)
-            yield from _conflicts(item, portion, with_images=self._room_bytes > 0)
+            yield from _conflicts(item, portion, self._story, with_images=self._room_bytes > 0)
 
 
 def _conflicts(
-    item: NodeType | EdgeType, contest: Contest, *, with_images: bool
+    item: NodeType | EdgeType, contest: Contest, story: Story, *, with_images: bool
 ) -> Iterator[Conflict]:
     columns = [(name, name) for name in item.arrow_schema.names if name != "id"]
     wanted = None if with_images else np.zeros(len(contest.ids), np.bool_)
@@ -102,7 +144,7 @@ def _conflicts(
     kinds, names = contest.kinds, _differing(item, contest)
     for at, entity_id in enumerate(contest.ids.to_pylist()):
         base, ours, theirs = (images.get(at) for images in sides)
-        what = _told(kinds[at], names[at], is_ours_gone=not contest.ours.side.exists[at])
+        what = story(kinds[at], names[at], is_ours_gone=not contest.ours.side.exists[at])
         yield Conflict(
             entity_kind=kind_of(item),
             type_name=item.name,
@@ -128,11 +170,3 @@ def _differing(item: NodeType | EdgeType, contest: Contest) -> list[list[str]]:
             if shown not in found[at]:
                 found[at].append(shown)
     return found
-
-
-def _told(kind: ConflictKind, names: list[str], *, is_ours_gone: bool) -> str:
-    if kind is ConflictKind.DELETE_VS_UPDATE:
-        gone, kept = ("target", "source") if is_ours_gone else ("source", "target")
-        return f"deleted on the {gone} and changed on the {kept}"
-    verb = "inserted" if kind is ConflictKind.DIVERGENT_INSERT else "changed"
-    return f"{verb} on both sides with different values of {', '.join(names)}"

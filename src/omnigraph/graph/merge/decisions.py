@@ -6,31 +6,38 @@ afterwards, whoever decided.
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, assert_never
+from typing import TYPE_CHECKING, Final, assert_never
 
 import numpy as np
 import pyarrow as pa
 
 from omnigraph.errors import InvalidArgument
+from omnigraph.graph.blobs.blob_values import BlobBudget
 from omnigraph.graph.changes.row_pairs import form_of
 from omnigraph.graph.changes.row_places import side_of
 from omnigraph.graph.manifest.table_refs import key_of
 from omnigraph.graph.merge.conflicts import REPORTED_CONFLICTS
 from omnigraph.graph.merge.contests import Contest, ContestTeller
+from omnigraph.graph.merge.given_rows import given_row
 from omnigraph.graph.merge.resolutions import Resolution, Strategy, Take
-from omnigraph.graph.merge.table_merge import row_schema
-from omnigraph.graph.validation import JsonRows, fit_json_rows
-from omnigraph.lang.catalog import EdgeType
+from omnigraph.lang.suggest import nearest_names
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
-    from omnigraph.graph.arrays import Ids
+    from omnigraph.graph.arrays import Mask
     from omnigraph.graph.merge.conflicts import Conflict, ConflictKind
     from omnigraph.graph.merge.table_merge import MergedTable, TableMerge
-    from omnigraph.lang import NodeType
+    from omnigraph.lang import EdgeType, NodeType
     from omnigraph.storage.table_storage import TableStorage
+
+    Named = tuple[str, str]
+    """A type and an id."""
+
+_MOST_NAMED: Final = 3
+_MOST_SEEN: Final = 10_000
 
 
 @dataclass(kw_only=True)
@@ -38,74 +45,137 @@ class Decisions:
     """How conflicts are decided, and what was."""
 
     strategy: Strategy = Strategy.FAIL
-    resolutions: Mapping[tuple[str, str], Resolution] = field(default_factory=dict)
+    resolutions: Mapping[Named, Resolution] = field(default_factory=dict)
+    blobs: BlobBudget = field(default_factory=BlobBudget)
+    """Counts what the rows of resolutions give."""
+    teller: ContestTeller = field(default_factory=ContestTeller)
     decided: list[dict[str, str]] = field(default_factory=list)
     undecided: int = 0
     """How many conflicts are left."""
-    _used: set[tuple[str, str]] = field(default_factory=set)
-    _teller: ContestTeller = field(default_factory=ContestTeller)
+    _used: set[Named] = field(default_factory=set)
+    _seen: dict[Named, None] = field(default_factory=dict)
+    """Entities that have a conflict, the first of them."""
+
+    @property
+    def has_unused(self) -> bool:
+        """Whether there are resolutions that nothing has asked for."""
+        return not self.resolutions.keys() <= self._used
+
+    def supposing(self, strategy: Strategy) -> Decisions:
+        """These decisions as if a strategy decided what is left, for a look at what follows."""
+        other = copy(self)
+        other.strategy, other.decided, other.blobs = strategy, [], self.blobs.again()
+        other._used, other._seen = set(self._used), dict(self._seen)  # noqa: SLF001 - of its kind
+        return other
+
+    def count_used(self, other: Decisions) -> None:
+        """Count as asked for what was in a look at what follows."""
+        self._used |= other._used
+        self._seen |= other._seen
 
     def settle(self, merge: TableMerge) -> list[Conflict]:
         """Decide the contests of a table as far as possible; what is left are conflicts.
 
-        Up to 10,000 of them are told; `undecided` counts all.
+        The merge keeps those that are left. Up to 10,000 are told; `undecided` counts all.
         """
         told: list[Conflict] = []
+        left: list[Contest] = []
         for contest in merge.contests:
-            choices = [self._choose(merge.item, str(entity)) for entity in contest.ids.to_pylist()]
-            for kind, choice in zip(contest.kinds, choices, strict=True):
-                if choice is not None:
-                    self._note(merge.item, kind, choice)
-            is_open = np.asarray([choice is None for choice in choices], np.bool_)
-            self.undecided += int(is_open.sum())
-            is_open &= np.cumsum(is_open) <= REPORTED_CONFLICTS - len(told)
-            if is_open.any():
-                told += self._teller.tell(merge.item, contest.chosen(is_open))
-            _apply(merge, contest, choices)
+            is_open = self._decide(merge, contest)
+            if not is_open.any():
+                continue
+            left.append(contest.chosen(is_open))
+            self.undecided += len(left[-1].ids)
+            if len(told) < REPORTED_CONFLICTS:
+                first = np.arange(len(left[-1].ids)) < REPORTED_CONFLICTS - len(told)
+                told += self.teller.tell(merge.item, left[-1].chosen(first))
+        merge.contests = left
         return told
 
+    def _decide(self, merge: TableMerge, contest: Contest) -> Mask:
+        """Apply what is decided; which of the entities are left."""
+        ids = [str(entity) for entity in contest.ids.to_pylist()]
+        self._see(merge.item, ids)
+        choices = [self._choose(merge.item, entity) for entity in ids]
+        for kind, choice in zip(contest.kinds, choices, strict=True):
+            if choice is not None:
+                self._note(merge.item, kind, choice)
+        self._apply(merge, contest, choices)
+        return np.asarray([choice is None for choice in choices], np.bool_)
+
     def settle_broken(
-        self, store: TableStorage, table: MergedTable, merge: TableMerge, broken: Ids
+        self,
+        store: TableStorage,
+        table: MergedTable,
+        merge: TableMerge,
+        broken: Iterable[str],
     ) -> bool:
         """Apply resolutions to entities whose merged form breaks a rule; whether there were any.
 
         One that has been applied already is not applied again.
         """
+        names = sorted(broken)
+        self._see(merge.item, names)
         choices = {
             entity_id: resolution
-            for entity_id in map(str, broken.to_pylist())
+            for entity_id in names
             if (resolution := self._find(merge.item, entity_id)) is not None
         }
         if not choices:
             return False
-        ids = pa.array(sorted(choices), pa.string())
-        names = [name for name, _ in table.names]
+        ids = pa.array(choices, pa.string())
+        columns = [name for name, _ in table.names]
         base, ours, theirs = (
-            form_of(store, handle, side_of(store, handle, ids), names)
+            form_of(store, handle, side_of(store, handle, ids), columns)
             for handle in (table.base, table.ours, table.theirs)
         )
         merge.drop(ids)
         contest = Contest(ids=ids, base=base, ours=ours, theirs=theirs)
-        _apply(merge, contest, [choices[str(entity)] for entity in ids.to_pylist()])
+        self._apply(merge, contest, list(choices.values()))
         self.decided += [
             {"type": merge.item.name, "id": entity, "kind": "rule", "take": choice.take.value}
             for entity, choice in choices.items()
         ]
         return True
 
+    def unused_of(self, item: NodeType | EdgeType) -> set[str]:
+        """The entities of a type whose resolutions nothing has asked for."""
+        names = {item.name, key_of(item)}
+        return {each for name, each in self.resolutions.keys() - self._used if name in names}
+
     def require_all_used(self) -> None:
-        """Refuse a resolution of an entity that has no conflict.
+        """Refuse resolutions of entities that have no conflict.
 
         Raises:
-            InvalidArgument: it names the first.
+            InvalidArgument: it names the first, and the nearest that have one.
         """
         unused = sorted(self.resolutions.keys() - self._used)
-        if unused:
-            raise InvalidArgument(
-                f"the resolution of {unused[0][0]} {unused[0][1]!r} is for an entity without a"
-                " conflict; remove it",
-                argument="resolutions",
-            )
+        if not unused:
+            return
+        what = ("resolution", "is for an entity", "it")
+        if len(unused) > 1:
+            what = ("resolutions", "are for entities", "them")
+        raise InvalidArgument(
+            f"the {what[0]} of {_listed(unused)} {what[1]} without a conflict; remove {what[2]}"
+            f"{self._hint(*unused[0])}",
+            argument="resolutions",
+        )
+
+    def _hint(self, type_name: str, entity_id: str) -> str:
+        """The entities with a conflict that may have been meant."""
+        bare = type_name.rpartition(":")[2]
+        ids = [each for name, each in self._seen if name == bare]
+        near = [(bare, each) for each in nearest_names(entity_id, ids)]
+        near = near or [each for each in self._seen if each[1] == entity_id and each[0] != bare]
+        if near:
+            return f"; did you mean {_listed(near, ' or ')}?"
+        return f"; there is one of {_listed(list(self._seen))}" if self._seen else ""
+
+    def _see(self, item: NodeType | EdgeType, ids: Iterable[str]) -> None:
+        for entity_id in ids:
+            if len(self._seen) >= _MOST_SEEN:
+                return
+            self._seen[item.name, entity_id] = None
 
     def _choose(self, item: NodeType | EdgeType, entity_id: str) -> Resolution | None:
         resolution = self._find(item, entity_id)
@@ -133,62 +203,39 @@ class Decisions:
             }
         )
 
+    def _apply(
+        self, merge: TableMerge, contest: Contest, choices: Sequence[Resolution | None]
+    ) -> None:
+        for take in Take:
+            where = np.asarray([choice is not None and choice.take is take for choice in choices])
+            if not where.any():
+                continue
+            chosen = contest.chosen(where)
+            exists = chosen.ours.side.exists
+            match take:
+                case Take.OURS:
+                    pass
+                case Take.THEIRS:
+                    merge.take(chosen.ids, chosen.theirs, exists)
+                case Take.BASE:
+                    merge.take(chosen.ids, chosen.base, exists)
+                case Take.DELETE:
+                    merge.remove(chosen.ids.filter(pa.array(exists)))
+                case Take.ROW:
+                    rows = [each for each in choices if each is not None and each.take is take]
+                    self._write(merge, chosen, rows)
+                case _:
+                    assert_never(take)
 
-def _apply(merge: TableMerge, contest: Contest, choices: list[Resolution | None]) -> None:
-    for take in Take:
-        where = np.asarray([choice is not None and choice.take is take for choice in choices])
-        if not where.any():
-            continue
-        ids = contest.ids.filter(pa.array(where))
-        exists = contest.ours.side.exists[where]
-        match take:
-            case Take.OURS:
-                pass
-            case Take.THEIRS:
-                merge.take(ids, contest.theirs.chosen(where), exists)
-            case Take.BASE:
-                merge.take(ids, contest.base.chosen(where), exists)
-            case Take.DELETE:
-                merge.remove(ids.filter(pa.array(exists)))
-            case Take.ROW:
-                chosen = [choices[at] for at in np.flatnonzero(where).tolist()]
-                for choice, is_update in zip(chosen, exists.tolist(), strict=True):
-                    if choice is not None:
-                        merge.write(_given_row(merge.item, choice), is_update=is_update)
-            case _:
-                assert_never(take)
-
-
-def _given_row(item: NodeType | EdgeType, choice: Resolution) -> pa.Table:
-    """The row of a resolution, in the schema of its type.
-
-    Raises:
-        InvalidArgument: it does not fit the type.
-    """
-    members: dict[str, Any] = {**(choice.row or {}), "id": choice.id}  # Any: as JSON gives it
-    if isinstance(item, EdgeType):
-        members |= {"src": members.pop("from", None), "dst": members.pop("to", None)}
-    unknown = sorted(set(members) - set(item.arrow_schema.names))
-    if unknown:
-        raise _bad_row(item, choice, f"{item.name} has no property {unknown[0]!r}")
-    blobs = sorted(set(members) & set(item.blob_properties))
-    if blobs:
-        raise _bad_row(item, choice, f"the blob {blobs[0]!r} cannot be given here")
-    fitted = fit_json_rows(item, JsonRows.of([members]))
-    if fitted.findings.first is not None:
-        raise _bad_row(item, choice, fitted.findings.first.message)
-    rows = fitted.table
-    if rows["id"][0].as_py() != choice.id:
-        raise _bad_row(item, choice, "its key makes another id")
-    columns = [
-        pa.nulls(1, field.type) if field.name in item.blob_properties else rows[field.name]
-        for field in row_schema(item)
-    ]
-    return pa.table(columns, schema=row_schema(item))
+    def _write(self, merge: TableMerge, contest: Contest, choices: Sequence[Resolution]) -> None:
+        places = np.arange(len(choices))
+        for place, choice in enumerate(choices):
+            entity = contest.chosen(places == place)
+            rows = given_row(merge, entity, choice, self.blobs)
+            merge.write(rows, is_update=bool(entity.ours.side.exists[0]))
 
 
-def _bad_row(item: NodeType | EdgeType, choice: Resolution, why: str) -> InvalidArgument:
-    return InvalidArgument(
-        f"the resolution of {item.name} {choice.id!r} has a row that does not fit: {why}",
-        argument="resolutions",
-    )
+def _listed(named: Sequence[Named], last: str = ", ") -> str:
+    shown = [f"{type_name} {entity_id!r}" for type_name, entity_id in named[:_MOST_NAMED]]
+    more = len(named) - _MOST_NAMED
+    return last.join(shown) if more <= 0 else f"{', '.join(shown)} and {more:,} more"

@@ -8,40 +8,35 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
-from typing import TYPE_CHECKING, Final
-
-import pyarrow as pa
+from typing import TYPE_CHECKING
 
 from omnigraph.errors import SnapshotReclaimed
 from omnigraph.graph.commit.lookups import TxnLookups
 from omnigraph.graph.history.snapshot import reclaimed
 from omnigraph.graph.manifest.table_refs import key_of
-from omnigraph.graph.merge.conflicts import REPORTED_CONFLICTS, Conflict, ConflictKind
+from omnigraph.graph.merge.conflicts import REPORTED_CONFLICTS
 from omnigraph.graph.merge.merge_room import MergeRoom
+from omnigraph.graph.merge.resolutions import Strategy
+from omnigraph.graph.merge.rule_conflicts import BrokenRules, edges_of_nodes
 from omnigraph.graph.merge.table_merge import MergedTable, TableMerge, merge_table
-from omnigraph.graph.validation import Code, EntityKind, validate
+from omnigraph.graph.validation import validate
 from omnigraph.storage.signals import ObjectMissing
 from omnigraph.storage.transactions import RowCounts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from omnigraph.graph.commit.txn import WriteTxn
     from omnigraph.graph.history.snapshot import Snapshot
     from omnigraph.graph.manifest.rows import TableRef
+    from omnigraph.graph.merge.conflicts import Conflict
     from omnigraph.graph.merge.decisions import Decisions
-    from omnigraph.graph.validation import Findings, Violation
+    from omnigraph.graph.merge.rule_conflicts import EdgesOfNode
+    from omnigraph.graph.validation import Findings
     from omnigraph.lang import EdgeType, NodeType
     from omnigraph.storage.handles import StagedWrite, TableHandle
 
     Written = Sequence[tuple[Snapshot, Snapshot]]
-
-_RULES: Final = {
-    Code.ORPHAN_EDGE: ConflictKind.ORPHAN_EDGE,
-    Code.UNIQUE_VIOLATION: ConflictKind.UNIQUE_VIOLATION,
-    Code.KEY_CONFLICT: ConflictKind.UNIQUE_VIOLATION,
-    Code.CARDINALITY_VIOLATION: ConflictKind.CARDINALITY_VIOLATION,
-}
 
 
 @dataclass(kw_only=True)
@@ -81,6 +76,10 @@ class Joined:
     """What is brought."""
     is_cautious: bool = False
     """As for `merge_table`."""
+    entrances: Sequence[Sequence[Snapshot]] = ()
+    """As `CommitStates.entrances`."""
+    may_be_decided: bool = True
+    """Whether there are resolutions: a revert takes none."""
     find_written: Callable[[], Written | None] = lambda: None
     """Where in the history it was written what differs between the two, if that is known."""
 
@@ -112,9 +111,11 @@ class _Joining:
         for merge in joined.merges.values():
             joined.conflicts += self._decisions.settle(merge)
         joined.conflict_count = self._decisions.undecided
-        if not joined.conflicts:
+        if joined.conflicts:
+            self._look_beyond_contests()
+        else:
             self._check_rules()
-        if not joined.conflicts:
+        if joined.conflict_count <= REPORTED_CONFLICTS:
             self._decisions.require_all_used()
         joined.conflicts.sort(key=lambda conflict: conflict.order)
         return joined
@@ -135,6 +136,9 @@ class _Joining:
             base=self._states.base.handle(item),
             ours=self._txn.readable(ref),
             theirs=self._states.theirs.handle(item),
+            entrances=[
+                [state.handle(item) for state in states] for states in self._states.entrances
+            ],
         )
 
     def _written(
@@ -160,47 +164,62 @@ class _Joining:
         return cache(self._states.find_written)
 
     def _check_rules(self) -> None:
-        """Hold the image against every rule; what resolutions decide is looked at again.
+        """Hold the image against every rule; what resolutions decide is looked at again."""
+        findings = self._settled(self._joined, self._decisions)
+        broken = BrokenRules(violations=findings.violations, find_edges=self._edges_of_nodes)
+        self._joined.conflicts += broken.conflicts(with_remedy=self._states.may_be_decided)
+        self._joined.conflict_count = findings.total
+
+    def _look_beyond_contests(self) -> None:
+        """Find out which resolutions rules will ask for once the contested entities are decided.
+
+        It is not known how they will be: for one side, or for the other.
+        """
+        for strategy in (Strategy.OURS, Strategy.THEIRS):
+            if not self._decisions.has_unused:
+                return
+            decisions = self._decisions.supposing(strategy)
+            merges = {ref: merge.copied() for ref, merge in self._joined.merges.items()}
+            for merge in merges.values():
+                decisions.settle(merge)
+            self._settled(JoinedTables(merges=merges), decisions)
+            self._decisions.count_used(decisions)
+
+    def _settled(self, joined: JoinedTables, decisions: Decisions) -> Findings:
+        """What rules are broken once the resolutions for those that break them are applied.
 
         A decision may bring out what another one is for; each is applied once.
         """
-        findings = self._joined.validated(self._txn)
-        while self._settle_broken(findings.violations):
-            findings = self._joined.validated(self._txn)
-        self._joined.conflicts += map(_rule_conflict, findings.violations)
-        self._joined.conflict_count = findings.total
+        findings = joined.validated(self._txn)
+        while self._settle_broken(joined, decisions, findings):
+            findings = joined.validated(self._txn)
+        return findings
 
-    def _settle_broken(self, violations: Iterable[Violation]) -> bool:
-        """Apply resolutions of entities that break a rule; whether there were any."""
-        broken: dict[str, set[str]] = {}
-        for violation in violations:
-            # A broken count is told of the node, which is no entity of the edge type.
-            if violation.code is Code.CARDINALITY_VIOLATION:
-                continue
-            if violation.subject.entity_id is not None:
-                key = f"{violation.kind}:{violation.type}"
-                broken.setdefault(key, set()).add(violation.subject.entity_id)
+    def _settle_broken(
+        self, joined: JoinedTables, decisions: Decisions, findings: Findings
+    ) -> bool:
+        """Apply resolutions of those who have a part in a broken rule; whether there were any."""
+        if not decisions.has_unused:
+            return False
+        types = {key_of(item): (ref, item) for ref, item in self._txn.tables.types.items()}
+        broken = BrokenRules(violations=findings.violations, find_edges=self._edges_of_nodes)
+        entities = broken.entities(lambda key: bool(decisions.unused_of(types[key][1])))
         decided = [
-            self._decisions.settle_broken(
+            decisions.settle_broken(
                 self._txn.store,
-                self._table(ref, item),
-                self._joined.merges.setdefault(ref, TableMerge(item=item, room=self._room)),
-                pa.array(sorted(broken[key_of(item)]), pa.string()),
+                self._table(*types[key]),
+                joined.merges.setdefault(
+                    types[key][0], TableMerge(item=types[key][1], room=self._room)
+                ),
+                involved,
             )
-            for ref, item in self._txn.tables.types.items()
-            if key_of(item) in broken
+            for key, involved in entities.items()
         ]
         return any(decided)
 
-
-def _rule_conflict(violation: Violation) -> Conflict:
-    return Conflict(
-        entity_kind=violation.kind or EntityKind.NODE,
-        type_name=violation.type or "",
-        entity_id=violation.subject.entity_id,
-        kind=_RULES.get(violation.code, ConflictKind.VALUE_CONSTRAINT_VIOLATION),
-        message=violation.message,
-    )
+    def _edges_of_nodes(self, key: str, nodes: Sequence[str]) -> Mapping[str, EdgesOfNode]:
+        ref, item = next(each for each in self._txn.tables.types.items() if key_of(each[1]) == key)
+        return edges_of_nodes(self._txn.store, self._table(ref, item), nodes)
 
 
 def _stage(txn: WriteTxn, ref: TableRef, merge: TableMerge) -> StagedWrite:

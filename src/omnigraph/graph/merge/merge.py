@@ -22,6 +22,8 @@ from omnigraph.errors import (
     SnapshotReclaimed,
 )
 from omnigraph.failpoints import maybe_fail
+from omnigraph.graph.blobs.addresses import DENY_ALL
+from omnigraph.graph.blobs.blob_values import BlobBudget
 from omnigraph.graph.commit.txn import MergedHistory, PreparedWrite, WriteRequest, checked_key
 from omnigraph.graph.history.branches import Branches
 from omnigraph.graph.history.commit_graph import commit_of
@@ -42,6 +44,7 @@ from omnigraph.limits import MAX_SIDECAR_BYTES
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from omnigraph.graph.blobs.addresses import ExternalBlobs
     from omnigraph.graph.commit.txn import WriteTxn
     from omnigraph.graph.lifecycle.coordinator import GraphCoordinator
     from omnigraph.graph.manifest.intent import CopiedCommit
@@ -66,6 +69,8 @@ class MergeRequest:
     if_commit: str | None = None
     idempotency_key: str | None = None
     actor_id: str | None = None
+    external_blobs: ExternalBlobs = DENY_ALL
+    """The addresses that rows of resolutions may have."""
 
 
 def plan_merge(graph: GraphCoordinator, request: MergeRequest) -> MergePlan:
@@ -96,6 +101,7 @@ def run_merge(graph: GraphCoordinator, request: MergeRequest) -> MergeResult:
     Raises:
         BranchNotFound, InvalidArgument, SchemaDiverged: it cannot be done at all.
         MergeConflicts: both sides changed the same, or the merged graph breaks a rule.
+        ExternalBlobDenied, ExternalBlobSource: an address that a resolution gives.
         ReadSetChanged: the target moved meanwhile; nothing was changed.
         PreconditionFailed: the head of the target is not `if_commit`.
     """
@@ -200,6 +206,7 @@ class _MergeRun:
         self._strategy = parse_strategy(request.strategy)
         self.source: ManifestLine = graph.lines.read(graph.branch_id(request.source))
         self.decisions = Decisions()
+        self._blobs = BlobBudget(request.external_blobs)
         self.write_request = WriteRequest(
             kind=SidecarKind.BRANCH_MERGE,
             branch=graph.lines.live_branch_ids()[graph.branch_id(request.into)],
@@ -250,7 +257,11 @@ class _MergeRun:
             return self._planned(txn)
 
     def _planned(self, txn: WriteTxn) -> _Work:
-        self.decisions = Decisions(strategy=self._strategy, resolutions=self.request.resolutions)
+        self.decisions = Decisions(
+            strategy=self._strategy,
+            resolutions=self.request.resolutions,
+            blobs=self._blobs.again(),
+        )
         states = CommitStates(self._graph, txn.line, self.source)
         divergence = states.divergence
         if not divergence.only_theirs:
@@ -269,13 +280,16 @@ class _MergeRun:
             base=states.open(base),
             theirs=states.open(head),
             is_cautious=divergence.is_cautious,
+            entrances=states.entrances,
             find_written=lambda: states.written_since(base, head),
         )
+        tables = join_tables(txn, joined, self.decisions)
+        self.decisions.blobs.probe()
         return _Work(
             outcome=Outcome.FAST_FORWARD if is_forward else Outcome.MERGED,
             base_commit_id=base.commit_id,
             commits=divergence.only_theirs,
-            joined=join_tables(txn, joined, self.decisions),
+            joined=tables,
         )
 
     def _require_one_schema(self, target: ManifestLine) -> None:

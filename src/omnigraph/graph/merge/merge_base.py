@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from omnigraph.errors import SnapshotReclaimed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 
     from omnigraph.graph.manifest.manifest_line import ManifestLine
     from omnigraph.graph.manifest.rows import CommitRow
@@ -79,6 +79,15 @@ class _Seen(IntFlag):
     BELOW_BASE = 4
 
 
+@dataclass(frozen=True, slots=True)
+class Entrances:
+    """The first states of one side that show what it took from commits that cannot be read."""
+
+    commits: tuple[CommitRow, ...] = ()
+    is_whole: bool = True
+    """Whether they show all of it: nothing of it can have gone on the way to them."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Divergence:
     """How two heads stand to each other."""
@@ -89,6 +98,8 @@ class Divergence:
     """What our head does not reach, the highest first."""
     is_cautious: bool = False
     """A better base cannot be read any more: what both sides touched since may not be compared."""
+    entrances: tuple[Entrances, Entrances] = (Entrances(), Entrances())
+    """Where what cannot be read came into ours and into theirs."""
 
 
 def find_divergence(
@@ -107,22 +118,49 @@ def find_divergence(
     walk.mark(ours, _Seen.OURS)
     walk.mark(theirs, _Seen.THEIRS)
     bases: list[CommitRow] = []
-    only_theirs: list[CommitRow] = []
-    is_cautious = False
+    only: dict[_Seen, list[CommitRow]] = {_Seen.OURS: [], _Seen.THEIRS: []}
+    hidden: set[str] = set()
     while walk.has_work:
         row, seen = walk.take()
-        if seen == _Seen.THEIRS:
-            only_theirs.append(row)
+        if seen in only:
+            only[seen].append(row)
         if seen == _Seen.BOTH:
             if is_readable(row):
                 bases.append(row)
                 seen |= _Seen.BELOW_BASE
             else:
-                is_cautious = True
+                hidden.add(row.commit_id)
         for parent in commits.parents(row):
             walk.mark(parent, seen)
     base = max(bases, key=lambda row: (row.authored_at, row.commit_id), default=None)
-    return Divergence(base=base, only_theirs=tuple(only_theirs), is_cautious=is_cautious)
+    return Divergence(
+        base=base,
+        only_theirs=tuple(only[_Seen.THEIRS]),
+        is_cautious=bool(hidden),
+        entrances=(
+            _entrances(only[_Seen.OURS], hidden, is_readable),
+            _entrances(only[_Seen.THEIRS], hidden, is_readable),
+        ),
+    )
+
+
+def _entrances(
+    side: Sequence[CommitRow], hidden: Set[str], is_readable: Callable[[CommitRow], bool]
+) -> Entrances:
+    """Where hidden history came into a side, whose commits are given the highest first."""
+    unread = set(hidden)
+    commits: list[CommitRow] = []
+    is_whole = True
+    for row in reversed(side):
+        if unread.isdisjoint((row.parent, row.merged_parent)):
+            continue
+        is_merge = row.merged_parent in hidden and row.parent not in unread
+        is_whole &= is_merge and not row.stats.get("merge", {}).get("decided_count")
+        if is_readable(row):
+            commits.append(row)
+        else:
+            unread.add(row.commit_id)
+    return Entrances(tuple(commits), is_whole)
 
 
 @dataclass(slots=True)

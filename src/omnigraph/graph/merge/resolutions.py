@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import msgspec
 
@@ -14,6 +14,9 @@ from omnigraph.errors import InvalidArgument
 
 if TYPE_CHECKING:
     from omnigraph.errors import JsonValue
+
+Resolutions: TypeAlias = Mapping[str, Any] | Iterable[Mapping[str, Any]] | str | bytes | None
+"""What callers give: one decision, several, or a line of JSON for each. Any: as JSON gives it."""
 
 
 class Strategy(StrEnum):
@@ -64,30 +67,50 @@ def parse_strategy(text: str) -> Strategy:
     return Strategy(text)
 
 
-def parse_resolutions(
-    given: Iterable[Mapping[str, Any]] | bytes | None,
-) -> dict[tuple[str, str], Resolution]:
-    """Decisions by type and id: a list of mappings, or lines of JSON.
+def parse_resolutions(given: Resolutions) -> dict[tuple[str, str], Resolution]:
+    """Decisions by type and id.
 
     Raises:
         InvalidArgument: one is malformed, or an entity is decided twice.
     """
-    if given is None:
-        return {}
-    if not isinstance(given, Iterable):
-        raise InvalidArgument(
-            f"resolutions are a list or lines of JSON, not {given!r}; one is {_FORMS}",
-            argument="resolutions",
-        )
-    records = _lines(given) if isinstance(given, bytes) else enumerate(given, 1)
     decided: dict[tuple[str, str], Resolution] = {}
-    for number, record in records:
+    for number, record in _records(given):
         resolution = _resolution(number, record)
         key = resolution.type, resolution.id
         if key in decided:
             raise _wrong(number, f"{key[0]} {key[1]!r} is decided twice")
         decided[key] = resolution
     return decided
+
+
+def resolution_bodies(given: Resolutions) -> list[dict[str, Any]] | None:
+    """Decisions as JSON carries them, judged as `parse_resolutions` does; `None` for none."""
+    if given is None:
+        return None
+    bodies: list[dict[str, Any]] = []
+    for choice in parse_resolutions(given).values():
+        decided = {"take": choice.take.value} if choice.row is None else {"row": dict(choice.row)}
+        bodies.append({"type": choice.type, "id": choice.id, **decided})
+    return bodies
+
+
+def _records(given: Resolutions) -> Iterable[tuple[int, Any]]:
+    """The decisions with their numbers, from whatever form they have."""
+    if given is None:
+        return ()
+    if isinstance(given, str):
+        return _lines(given.encode(errors="surrogatepass"))
+    if isinstance(given, (bytes, bytearray, memoryview)):
+        return _lines(bytes(given))
+    if isinstance(given, Mapping):
+        return [(1, given)]
+    if not isinstance(given, Iterable):
+        raise InvalidArgument(
+            "resolutions are a mapping, a list of mappings, or lines of JSON as a text or bytes,"
+            f" not {given!r}; one is {_FORMS}",
+            argument="resolutions",
+        )
+    return enumerate(given, 1)
 
 
 def _lines(data: bytes) -> Iterable[tuple[int, Any]]:

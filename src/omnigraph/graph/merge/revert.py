@@ -15,6 +15,7 @@ from omnigraph.graph.history.snapshot import find_commit, open_snapshot
 from omnigraph.graph.manifest.intent import ParentRule, SidecarKind
 from omnigraph.graph.merge.commit_states import telling_deleted
 from omnigraph.graph.merge.conflicts import refuse_conflicts
+from omnigraph.graph.merge.contests import ContestTeller, told_of_revert
 from omnigraph.graph.merge.decisions import Decisions
 from omnigraph.graph.merge.joined_tables import Joined, join_tables
 
@@ -68,7 +69,11 @@ def revert_commit(
                 target_commit=txn.line.head.commit_id,
             )
         with telling_deleted(graph.lines, {branch: txn.line}):
-            joined = join_tables(txn, Joined(base=undone, theirs=before), Decisions())
+            joined = join_tables(
+                txn,
+                Joined(base=undone, theirs=before, may_be_decided=False),
+                Decisions(teller=ContestTeller(told_of_revert)),
+            )
         refuse_conflicts(
             joined.conflicts, joined.conflict_count, f"commit {commit_id} cannot be reverted"
         )

@@ -7,12 +7,12 @@ other changes of both are a conflict. Single properties are not merged.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from omnigraph.graph.arrays import contained, no_texts, places_in
+from omnigraph.graph.arrays import ascending, contained, no_texts, places_in
 from omnigraph.graph.changes.row_pairs import equal_forms, form_of, read_pairs
 from omnigraph.graph.changes.row_places import Side, changed_places, places_of, written_ids
 from omnigraph.graph.merge.contests import Contest
@@ -46,6 +46,8 @@ class MergedTable:
 
     `None` if they are not known.
     """
+    entrances: Sequence[Sequence[TableHandle]] = ()
+    """As `CommitStates.entrances`."""
 
     @property
     def names(self) -> list[tuple[str, str]]:
@@ -63,6 +65,7 @@ class TableMerge:
     updated: list[pa.Table] = field(default_factory=list)
     removed: list[Ids] = field(default_factory=list)
     contests: list[Contest] = field(default_factory=list)
+    """What is left to a decision."""
 
     @property
     def counts(self) -> dict[str, int]:
@@ -99,6 +102,17 @@ class TableMerge:
         rows = pa.concat_tables([self.inserts, self.updates])
         return TableDelta(rows=FittedRows(item=self.item, table=rows), removed=self.removals)
 
+    def copied(self) -> TableMerge:
+        """The same, to be decided otherwise; nothing is counted of it."""
+        return replace(
+            self,
+            room=MergeRoom(),
+            inserted=list(self.inserted),
+            updated=list(self.updated),
+            removed=list(self.removed),
+            contests=list(self.contests),
+        )
+
     def take(self, ids: Ids, form: Form, ours: Mask) -> None:
         """Give entities the form that one side has.
 
@@ -127,14 +141,19 @@ class TableMerge:
         columns = [
             ids.filter(pa.array(exists))
             if name == "id"
-            else self._stored_blobs(form.blobs(name, exists))
+            else self.stored_blobs(form.blobs(name, exists))
             if name in self.item.blob_properties
             else form.rows[name]
             for name in schema.names
         ]
         return pa.table(columns, schema=schema)
 
-    def _stored_blobs(self, values: Sequence[BlobValue]) -> pa.Array[Any]:  # Any: bytes, addresses
+    def stored_blobs(self, values: Sequence[BlobValue]) -> pa.Array[Any]:  # Any: bytes, addresses
+        """Blobs of a version as rows carry them; holds all their bytes.
+
+        Raises:
+            ResourceLimit: they are too many.
+        """
         self.room.take_bytes(sum(each.length for each in values if isinstance(each, Blob)))
         return _stored_blobs(values)
 
@@ -173,7 +192,7 @@ def merge_table(
         room: how much may still change.
         is_cautious: the base is older than what both sides have in common. An entity that both have
             touched since, and have otherwise, is contested then, also if one looks as in the base:
-            it may have been changed in common and changed back.
+            it may have been changed in common and changed back, or made in common and removed.
 
     Raises:
         ObjectMissing: a version is gone.
@@ -181,9 +200,15 @@ def merge_table(
     """
     merge = TableMerge(item=table.item, room=room)
     theirs = _their_places(store, table)
+    hidden = _hidden_ids(store, table) if is_cautious else no_texts()
+    if len(hidden):
+        ids = _ascending_union(theirs.ids, hidden)
+        theirs = places_of(store, table.base, table.theirs, ids)
     if not len(theirs):
         return merge
     ours = _our_places(store, table, theirs.ids, is_cautious=is_cautious)
+    if len(hidden):
+        ours = places_of(store, table.base, table.ours, _ascending_union(ours.ids, hidden))
     pairs = read_pairs(store, table.base, table.theirs, theirs, table.names, with_equal=is_cautious)
     for part in pairs:
         _decide(store, table, part, ours, merge, is_cautious=is_cautious)
@@ -214,6 +239,25 @@ def _our_places(
     if is_cautious or store.common_pin(table.base, table.ours) == table.base.pin:
         return changed_places(store, table.base, table.ours)
     return places_of(store, table.base, table.ours, ids)
+
+
+def _hidden_ids(store: TableStorage, table: MergedTable) -> Ids:
+    """What both sides may have had since the base, although one has it no more; ascending.
+
+    History that cannot be read may have made an entity that one side removed. By the state of its
+    head alone, that side never had it.
+    """
+    hidden = no_texts()
+    for number, states in enumerate(table.entrances):
+        shown = (changed_places(store, table.base, state).ids for state in states)
+        ids = _ascending_union(*shown)
+        hidden = ids.filter(pa.array(contained(ids, hidden))) if number else ids
+    return hidden
+
+
+def _ascending_union(*parts: Ids) -> Ids:
+    ids = pa.concat_arrays([no_texts(), *parts]).unique()
+    return ids.take(pa.array(ascending(ids), pa.int64()))
 
 
 def _decide(

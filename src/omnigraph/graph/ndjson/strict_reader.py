@@ -27,6 +27,7 @@ from omnigraph.graph.validation import (
     Subject,
     Violation,
 )
+from omnigraph.graph.validation.findings import OF_EACH_KIND
 from omnigraph.lang.catalog import EdgeType
 from omnigraph.lang.suggest import did_you_mean
 from omnigraph.lang.values import describe_json
@@ -82,10 +83,11 @@ class GraphLineReader:
         self._decode = msgspec.json.Decoder().decode
         self._violations: list[Violation] = []
         self._counts: Counter[Code] = Counter()
+        self._kinds: Counter[tuple[Code, EntityKind | None, str | None]] = Counter()
 
     @property
     def findings(self) -> Findings:
-        """The lines that were no records; a reader of ascending lines has the first of them."""
+        """The lines that were no records; of many the first, and the first few of every kind."""
         return Findings(violations=tuple(self._violations), counts=dict(self._counts))
 
     def take(self) -> list[TypeRecords]:
@@ -197,7 +199,7 @@ class GraphLineReader:
                 self._refuse_member(number, known, member, kind, where="`data`")
                 return
         ends = (
-            {_ENDS[member]: record.get(member) for member in _ENDS}
+            {end: record[member] for member, end in _ENDS.items() if member in record}
             if kind is EntityKind.EDGE
             else {}
         )
@@ -242,7 +244,9 @@ class GraphLineReader:
         member: str | None = None,
     ) -> None:
         self._counts[code] += 1
-        if len(self._violations) < self._limit:
+        self._kinds[code, kind, type] += 1
+        is_rare = self._kinds[code, kind, type] <= OF_EACH_KIND
+        if is_rare or len(self._violations) < self._limit:
             self._violations.append(
                 Violation(
                     code=code,

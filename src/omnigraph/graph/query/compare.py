@@ -7,7 +7,7 @@ the constant is fitted to it by the one rule that scans use too.
 from __future__ import annotations
 
 import operator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias, assert_never
 
 import numpy as np
@@ -15,9 +15,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.errors import InternalError
-from omnigraph.graph.arrays import is_given, mask_of, text_array
+from omnigraph.graph.arrays import is_given, mask_of, plus_zero, text_array
 from omnigraph.graph.query.pushdown import FLIPPED
-from omnigraph.lang import fit_literal
+from omnigraph.lang import fit_literal, fit_members
 from omnigraph.lang.arrow_schema import arrow_type
 from omnigraph.lang.ir import FilterOp
 from omnigraph.lang.literals import Compare, Constant
@@ -43,6 +43,14 @@ class Const:
 
     value: object
     type: PropType
+    _members: dict[Scalar, Values] = field(default_factory=dict, compare=False, repr=False)
+
+    def members(self, column: Scalar) -> Values:
+        """What a column of this type can equal of a list, fitted once."""
+        if column not in self._members:
+            items = self.value if isinstance(self.value, list | tuple) else ()
+            self._members[column] = plus_zero(fit_members(column, items))
+        return self._members[column]
 
 
 Operand: TypeAlias = Column | Const
@@ -202,28 +210,17 @@ def _list_contains(left: Operand, right: Operand, rows: int) -> Mask:
         case Const(list() | tuple() as items), Const():
             is_member = any(_compare_constants(item, FilterOp.EQ, right.value) for item in items)
             return np.full(rows, is_member)
-        case Const(list() | tuple() as items), Column():
-            return _is_one_of(right, items)
+        case Const(list() | tuple()), Column():
+            return _is_one_of(right, left)
         case Column(values), _:
             return _some_item(values, left.type, right)
     raise InternalError(f"cannot look for {right} in {left}")
 
 
-def _is_one_of(column: Column, items: list[object] | tuple[object, ...]) -> Mask:
-    fitted = [
-        fit_literal(column.type.scalar, FilterOp.EQ, item) for item in items if item is not None
-    ]
-    kinds = {predicate.scalar for predicate in fitted if isinstance(predicate, Compare)}
-    mask = np.zeros(len(column.values), bool)
-    for scalar in sorted(kinds):
-        kind = arrow_type(PropType(scalar=scalar))
-        wanted = [e.value for e in fitted if isinstance(e, Compare) and e.scalar is scalar]
-        found, looked_for = column.values.cast(kind), pa.array(wanted, kind)
-        if pa.types.is_floating(kind):
-            # Both zeros are one number, and Arrow looks for the bits.
-            found, looked_for = pc.add(found, 0.0), pc.add(looked_for, 0.0)
-        mask |= mask_of(pc.is_in(found, value_set=looked_for))
-    return mask & is_given(column.values)
+def _is_one_of(column: Column, items: Const) -> Mask:
+    wanted = items.members(column.type.scalar)
+    found = plus_zero(column.values.cast(wanted.type))
+    return mask_of(pc.is_in(found, value_set=wanted)) & is_given(column.values)
 
 
 def _some_item(values: Values, kind: PropType, wanted: Operand) -> Mask:

@@ -69,7 +69,7 @@ def expr_text(expr: ir.Expr) -> str:
     """An expression; long lists and vectors are cut."""
     match expr:
         case ir.Prop(var, name):
-            return _walk_text(var, name) if ir.is_walk_var(var) else f"{var}.{name}"
+            return _property_text(var, name)
         case ir.NodeId(var):
             return f"{var}.id"
         case ir.Param(name):
@@ -129,7 +129,7 @@ def _op_text(op: ir.Op) -> str:
     """An operator of a block whose solutions are counted."""
     conditions = ", ".join(filter_text(item) for item in filters_of(op))
     match op:
-        case ir.NodeScan(var, kind):
+        case ir.NodeScan(var, type=kind):
             return f"{var}: {kind}" + (f", {conditions}" if conditions else "")
         case ir.Expand():
             hops = "" if op.max_hops == 1 else f"{{{op.min_hops},{op.max_hops}}}"
@@ -140,6 +140,12 @@ def _op_text(op: ir.Op) -> str:
         case ir.AntiJoin() | ir.SemiJoin() | ir.Optional():
             word = {ir.AntiJoin: "not", ir.SemiJoin: "exists", ir.Optional: "optional"}[type(op)]
             return f"{word} {{ {'; '.join(_op_text(inner) for inner in op.inner)} }}"
+
+
+def _property_text(var: str, name: str) -> str:
+    if var == ir.OWN_ROW:
+        return name
+    return _walk_text(var, name) if ir.is_walk_var(var) else f"{var}.{name}"
 
 
 def _walk_text(var: str, name: str) -> str:

@@ -34,6 +34,9 @@ class Needs:
     counted_only: frozenset[str]
     """Variables that nothing looks at: it is enough to know how many there are."""
 
+    counted_optional: frozenset[str]
+    """The same of variables that an optional block binds: whether there is one matters too."""
+
     identified: frozenset[str]
     """Variables whose ids are shown, compared or grouped by."""
 
@@ -71,12 +74,14 @@ def analyse_needs(query: ir.QueryIR) -> Needs:
     inner = set(_bound_inside(ops))
     sources = set(_sources(ops))
     outer = set(_outer(ops))
+    optional = {name for op in ops if isinstance(op, ir.Optional) for name in op.vars}
     everything = inner | set(_bound_by(ops))
     # Outside negations rows are returned, one for each solution, and ordered by the ids of all.
     candidates = everything if is_aggregate else inner
     return Needs(
         properties={var: frozenset(names) for var, names in read.items()},
-        counted_only=frozenset(candidates - seen - sources - outer),
+        counted_only=frozenset(candidates - seen - sources - outer - set(_optional(ops))),
+        counted_optional=frozenset(optional - seen - sources - outer if is_aggregate else ()),
         identified=frozenset(identified),
         is_aggregate=is_aggregate,
     )
@@ -163,10 +168,16 @@ def _sources(ops: Sequence[ir.Op]) -> Iterator[str]:
 def _outer(ops: Sequence[ir.Op]) -> Iterator[str]:
     for op in ops:
         if isinstance(op, ir.Join):
-            # What an optional block binds may be nothing, so it counts for itself.
-            yield from op.vars if isinstance(op, ir.Optional) else ()
             yield from op.outer_vars
         for block in blocks_of(side for item in filters_of(op) for side in sides_of(item)):
             yield from block.outer_vars
         for inner in inner_ops(op):
             yield from _outer(inner)
+
+
+def _optional(ops: Sequence[ir.Op]) -> Iterator[str]:
+    """What optional blocks bind: it may be nothing, so it counts for itself."""
+    for op in ops:
+        yield from op.vars if isinstance(op, ir.Optional) else ()
+        for inner in inner_ops(op):
+            yield from _optional(inner)

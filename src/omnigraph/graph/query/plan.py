@@ -26,6 +26,12 @@ class Plan:
     limit: int | None
     warnings: tuple[str, ...]
     offset: int | None = None
+    groups: Mapping[str, Any] = field(default_factory=dict)
+    """Of a grouped query the keys, `by`, and the `aggregates`."""
+    distinct: bool = False
+    having: tuple[str, ...] = ()
+    counts: tuple[Mapping[str, Any], ...] = ()
+    """Blocks whose solutions are counted outside the match: for columns, groups or the order."""
     measured: Mapping[str, Any] = field(default_factory=dict)
     """Rows and time of the whole query, if it was run."""
 
@@ -36,7 +42,11 @@ class Plan:
             "snapshot": {"branch": self.target.branch, "graph_commit_id": self.graph_commit_id},
             "executor": self.executor,
             "ops": [dict(step) for step in self.ops],
+            **({"counts": [dict(block) for block in self.counts]} if self.counts else {}),
             "search": [dict(call) for call in self.search],
+            **({"groups": dict(self.groups)} if self.groups else {}),
+            **({"distinct": True} if self.distinct else {}),
+            **({"having": list(self.having)} if self.having else {}),
             "order": list(self.order),
             "limit": self.limit,
             **({} if self.offset is None else {"offset": self.offset}),
@@ -53,11 +63,17 @@ class Plan:
         lines = [self._head()]
         lines.extend(f"  search {_call(call)}" for call in self.search)
         lines.extend(_tree(self.ops, "  "))
+        lines.extend(_tree(self.counts, "  "))
+        if self.groups:
+            lines.append(f"  {_groups(self.groups)}")
+        lines.extend(f"  having {condition}" for condition in self.having)
         lines.extend(f"  warning: {warning}" for warning in self.warnings)
         return "\n".join(lines)
 
     def _head(self) -> str:
         parts = [f"{self.query_name} on {self.executor}"]
+        if self.distinct:
+            parts.append("distinct")
         if self.order:
             parts.append(f"order {', '.join(self.order)}")
         if self.limit is not None:
@@ -72,7 +88,9 @@ class Plan:
 def _tree(ops: Sequence[Mapping[str, Any]], indent: str) -> Iterator[str]:
     for op in ops:
         yield f"{indent}{_step(op)}"
-        for item in op.get("filters", ()):
+        yield from _tree(op.get("types", ()), f"{indent}  ")
+        filters = [*op.get("edge_filters", ()), *op.get("filters", ())]
+        for item in filters if "types" not in op else ():
             yield f"{indent}  filter {_filter(item)}"
         if "why" in op:
             why = ", ".join(f"{name} {value}" for name, value in op["why"].items())
@@ -94,6 +112,8 @@ def _step(op: Mapping[str, Any]) -> str:
             what = "optional"
         case "SemiJoin":
             what = "where exists"
+        case "Count":
+            return "count for each row"
         case _:
             what = "where not"
     if columns := op.get("columns"):
@@ -101,6 +121,11 @@ def _step(op: Mapping[str, Any]) -> str:
     rows = op["est_rows"]
     estimate = f"about {rows:,} {'row' if rows == 1 else 'rows'}"
     return f"{what} ({_measures(op) if 'rows' in op else estimate})"
+
+
+def _groups(groups: Mapping[str, Any]) -> str:
+    by = f"group by {', '.join(groups['by'])}" if groups["by"] else "one group"
+    return f"{by}: {', '.join(groups['aggregates'])}"
 
 
 def _measures(op: Mapping[str, Any]) -> str:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import re
+from typing import TYPE_CHECKING, Final
 
 from omnigraph.errors import InvalidArgument, QueryInvalid, QuerySelectionError
 from omnigraph.graph.query.pushdown import ALWAYS, NEVER, push_filters
@@ -17,7 +18,16 @@ if TYPE_CHECKING:
     from omnigraph.lang import Catalog, EdgeType
     from omnigraph.storage.predicates import Predicate
 
-_QUERY = "filter"
+_QUERY: Final = "filter"
+_OWNED: Final = re.compile(r"(\$?\w+)\s*\.\s*(\w+)")
+"""A property behind a type or a variable."""
+_WORDS: Final = {
+    "cannot stand in a mutation": "cannot stand in a filter",
+    "; there is no `where` in `match`; write the condition alone": "",
+    "`where` compares": "a filter compares",
+    "in `where`": "in a filter",
+}
+"""Words of diagnostics that speak of the statement around a filter, which nobody wrote."""
 
 
 def compile_predicate(catalog: Catalog, item: NodeType | EdgeType, text: str) -> Predicate:
@@ -30,6 +40,7 @@ def compile_predicate(catalog: Catalog, item: NodeType | EdgeType, text: str) ->
         QueryInvalid: it does not parse or check.
         InvalidArgument: it is no such condition, or compares two properties.
     """
+    _require_text(text)
     before = f"query {_QUERY}() {{ delete {item.name} where "
     try:
         compiled = compile_query(catalog, f"{before}{text} }}", path=_QUERY)
@@ -50,11 +61,31 @@ def compile_predicate(catalog: Catalog, item: NodeType | EdgeType, text: str) ->
             raise _not_one(text)
 
 
-def _told_of_filter(error: QueryInvalid, text: str, before: int) -> QueryInvalid:
+def _require_text(text: object) -> None:
+    """Refuse what is no text, and a text of nothing.
+
+    Raises:
+        InvalidArgument: with what to do instead.
+    """
+    if not isinstance(text, str):
+        raise InvalidArgument(
+            f"a filter is a condition as text, as 'age > 30', and not a {type(text).__name__}; a"
+            " column of Spark filters the frame: `.where(…)`",
+            argument="filter",
+        )
+    if not text.strip():
+        raise InvalidArgument(
+            "the filter is empty; leave it out to have every row", argument="filter"
+        )
+
+
+def _told_of_filter(error: QueryInvalid, text: str, before: int) -> QueryInvalid | InvalidArgument:
     """The error as one of the filter: nobody wrote the statement around it."""
     known = error.details.get("diagnostics")
     listed = [each for each in known if isinstance(each, dict)] if isinstance(known, list) else []
     told = [_shifted(each, text, before) for each in listed]
+    if any("the end of the file" in str(each["message"]) for each in told):
+        return _not_one(text)
     messages = "; ".join(str(each["message"]) for each in told)
     diagnostics: list[JsonValue] = [*told]
     details = {**error.details, "diagnostics": diagnostics}
@@ -71,6 +102,11 @@ def _shifted(diagnostic: Mapping[str, JsonValue], text: str, before: int) -> dic
     )
     if start == len(text):
         message = message.replace("unexpected `}`", "it ends too early")
+    for words, ours in _WORDS.items():
+        message = message.replace(words, ours)
+    owned = (each for each in _OWNED.finditer(text) if each.start() <= start < each.end())
+    for each in owned:
+        message = f"unexpected `{each[1]}`; a property stands alone: `{each[2]}`"
     return {**diagnostic, "message": message, "span": {"start": start, "end": end}}
 
 

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from omnigraph.lang import fit_literal, ir
+from omnigraph.graph.arrays import plus_zero
+from omnigraph.lang import fit_literal, fit_members, ir
 from omnigraph.lang.arrow_schema import arrow_type
 from omnigraph.lang.ir import FilterOp
 from omnigraph.lang.literals import Compare as FittedCompare
@@ -190,7 +191,7 @@ def constant_value(constant: ir.Param | ir.Lit, params: Mapping[str, object]) ->
 
 
 MANY_VALUES = 16_384
-"""Beyond so many a list is not handed to the table: its column is read and looked up in a set."""
+"""Beyond so many a list is not handed to the table at once: planning it takes too long."""
 
 
 def _one_of(prop: ir.Prop, values: object) -> Predicate | None:
@@ -202,14 +203,11 @@ def _one_of(prop: ir.Prop, values: object) -> Predicate | None:
     scalar = prop.type.scalar
     if scalar is Scalar.BOOL:
         return _some(tuple(_compare(prop, FilterOp.EQ, value) for value in set(values)))
-    fitted = (fit_literal(scalar, FilterOp.EQ, value) for value in values)
-    wanted = [each.value for each in fitted if isinstance(each, FittedCompare)]
-    if not wanted:
+    wanted = fit_members(scalar, values)
+    if not len(wanted):
         return NEVER
-    if scalar.is_float:
-        # Minus zero is another number for the table than zero.
-        wanted = [float(str(value)) + 0.0 for value in wanted]
-    return In(prop.property, pa.array(wanted, arrow_type(PropType(scalar=scalar))))
+    # Minus zero is another number for the table than zero.
+    return In(prop.property, plus_zero(wanted))
 
 
 def _compare(prop: ir.Prop, op: FilterOp, value: object) -> Predicate:

@@ -140,6 +140,7 @@ _TOLD: Final = frozenset(
         "last_committed_at",
         "limit",
         "line",
+        "mistakes",
         "name",
         "names",
         "operation",
@@ -218,7 +219,7 @@ def bad_lines(violations: object, total: object) -> str:
     if not isinstance(violations, list):
         return ""
     shown = [
-        f"line {item['input_line']}: {item['message']}"
+        f"{item.get('input_unit', 'line')} {item['input_line']}: {item['message']}"
         for item in violations[1:_LINES_SHOWN]
         if isinstance(item, dict) and item.get("input_line") is not None
     ]

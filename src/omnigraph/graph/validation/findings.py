@@ -1,19 +1,23 @@
-"""What a check found: exact counts, and the first violations in the order of reporting.
+"""What a check found: exact counts, and some violations in the order of reporting.
 
-However many rows fail, only as many violations are made as can be reported.
+However many rows fail, only as many violations are made as can be reported. Of these the first few
+of every code and type are some, so that no kind of fault hides behind many of another; the others
+are those that come first. So chosen from all parts of an input, they are the same as from what was
+so chosen of each part.
 """
 
 from __future__ import annotations
 
 import heapq
-from collections import Counter
-from dataclasses import dataclass, field
+from bisect import insort
+from collections import Counter, defaultdict
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from omnigraph.graph.arrays import order_of, taken
-from omnigraph.graph.validation.violation import Subject
+from omnigraph.graph.validation.violation import InputUnit, Subject
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -24,13 +28,16 @@ if TYPE_CHECKING:
 REPORTED_VIOLATIONS: Final = 1_000
 """How many violations a load reports; the counts are exact beyond it."""
 
+OF_EACH_KIND: Final = 3
+"""So many of each code and type are reported before more of the same."""
+
 ALL_ROWS: Final = 1 << 62
 """A limit that is none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Findings:
-    """The violations of a delta, the first of them in full."""
+    """The violations of a delta, some of them in full."""
 
     violations: tuple[Violation, ...] = ()
     counts: Mapping[Code, int] = field(default_factory=dict)
@@ -49,9 +56,10 @@ class Findings:
 
 
 def gather(parts: Iterable[Findings], *, limit: int = REPORTED_VIOLATIONS) -> Findings:
-    """All findings as one, in order, cut to `limit`, or to less where a part was cut to less.
+    """All findings as one, in order; of more than `limit` those of `select`.
 
-    Parts are taken one by one; only what may be reported is held.
+    Where a part was cut to less, all are. Parts are taken one by one; only what may be reported is
+    held.
     """
     counts: Counter[Code] = Counter()
     halved: list[int] = []
@@ -63,10 +71,55 @@ def gather(parts: Iterable[Findings], *, limit: int = REPORTED_VIOLATIONS) -> Fi
                 halved.append(part.halved_to)
             yield from part.violations
 
-    ordered = heapq.nsmallest(limit, violations(), key=lambda item: item.order)
-    # Behind the last that a part kept there may be others which come before those of other parts.
+    kept = select(violations(), limit)
+    # A part that was cut to less may lack others that would be chosen.
     halved_to = min(halved, default=None)
-    return Findings(violations=tuple(ordered[:halved_to]), counts=dict(counts), halved_to=halved_to)
+    if halved_to is not None:
+        kept = select(kept, halved_to)
+    kept.sort(key=_order)
+    return Findings(violations=tuple(kept), counts=dict(counts), halved_to=halved_to)
+
+
+def select(violations: Iterable[Violation], limit: int) -> list[Violation]:
+    """The violations that stand for all, the more telling first.
+
+    The first of each code and type, the second of each, and so on for a few; then all others in
+    order. Only what may be chosen is held.
+    """
+    few: defaultdict[object, list[Violation]] = defaultdict(list)
+
+    def met() -> Iterator[Violation]:
+        for each in violations:
+            first = few[each.code, each.kind, each.type]
+            if len(first) < OF_EACH_KIND or each.order < first[-1].order:
+                insort(first, each, key=_order)
+                del first[OF_EACH_KIND:]
+            yield each
+
+    ordered = heapq.nsmallest(limit, met(), key=_order)
+    ranked = [(turn, each) for first in few.values() for turn, each in enumerate(first)]
+    chosen = {id(each) for _, each in ranked}
+    ranked += [(OF_EACH_KIND, each) for each in ordered if id(each) not in chosen]
+    ranked.sort(key=lambda item: (item[0], item[1].order))
+    return [each for _, each in ranked[:limit]]
+
+
+def _order(violation: Violation) -> tuple[object, ...]:
+    return violation.order
+
+
+def with_row_numbers(findings: Findings) -> Findings:
+    """The findings of tables, each with the number of its row, counted from 1."""
+    numbered = tuple(
+        each
+        if each.subject.row is None
+        else replace(
+            each,
+            subject=replace(each.subject, input_line=each.subject.row + 1, unit=InputUnit.ROW),
+        )
+        for each in findings.violations
+    )
+    return replace(findings, violations=numbered)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

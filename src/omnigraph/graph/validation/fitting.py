@@ -40,7 +40,13 @@ from omnigraph.graph.validation.findings import (
     gather,
     masked_findings,
 )
-from omnigraph.graph.validation.identity import Identity, derive_ids, id_mismatch, mint_ids
+from omnigraph.graph.validation.identity import (
+    Identity,
+    derive_ids,
+    id_mismatch,
+    known_by_id,
+    mint_ids,
+)
 from omnigraph.graph.validation.json_columns import fit_json_column
 from omnigraph.graph.validation.violation import Code
 from omnigraph.lang.arrow_schema import arrow_type
@@ -110,7 +116,7 @@ def fit_rows(
         InvalidArgument: a column that the type does not have, or one given twice.
     """
     table = arrow_table(item.name, given)
-    _check_columns(item, table)
+    check_columns(item, table)
     columns = [_fit(item, table, name, unmentioned or {}) for name in item.arrow_schema.names]
     return _fitted_rows(
         item,
@@ -197,11 +203,18 @@ def _fitted_rows(
     given_ids = columns[0].fitted
     # A row that must exist cannot have a new id.
     identity = _identify(item, columns, None if completing.must_exist else ids)
+    by_id = np.zeros(len(given_ids.values), np.bool_)
+    if completing.stored is not None:
+        identity, by_id = _known_by_id(item, columns, identity)
     # A row whose key is broken is known by the id that it was given, if any.
     known_as = pc.coalesce(identity.ids, given_ids.values)
     rows = Rows(ids=known_as, lines=None if lines is None else one_array(lines))
     kept_ids, blank = _without_blank_ids(item, identity.ids, rows, limit=limit)
     columns, unknown = _completed(item, columns, kept_ids, completing, rows, limit=limit)
+    if by_id.any():
+        # The members of their keys are there now.
+        identity = _identify(item, columns, None)
+        kept_ids = identity.ids
     findings = [
         unknown,
         _mismatches(item, given_ids.values, identity, rows, limit=limit),
@@ -300,7 +313,12 @@ def _without_frame_index(table: pa.Table) -> pa.Table:
     return table.drop_columns(labels) if labels else table
 
 
-def _check_columns(item: NodeType | EdgeType, table: pa.Table) -> None:
+def check_columns(item: NodeType | EdgeType, table: pa.Table) -> None:
+    """Refuse what is no column of a type, and what is one twice.
+
+    Raises:
+        InvalidArgument: there is such a column.
+    """
     known = item.arrow_schema.names
     for name in table.column_names:
         if name not in known:
@@ -398,6 +416,21 @@ def _identify(
         mismatched=np.zeros(len(given.values), np.bool_),
         respelled={},
     )
+
+
+def _known_by_id(
+    item: NodeType | EdgeType, columns: Sequence[_InputColumn], identity: Identity
+) -> tuple[Identity, Mask]:
+    """The ids with those of rows that give an id and leave out some of their key."""
+    key, given = _key(item), columns[0].fitted.values
+    partly = np.zeros(len(given), np.bool_)
+    if key is None or given.null_count == len(given):
+        return identity, partly
+    members = [one for one in columns if one.name in key]
+    for one in members:
+        partly |= one.absent()
+    by_name = {one.name: one.kind for one in members}
+    return known_by_id(identity, [by_name[name] for name in key], given, partly)
 
 
 def _key(item: NodeType | EdgeType) -> tuple[str, ...] | None:

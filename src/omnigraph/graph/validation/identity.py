@@ -7,7 +7,7 @@ canonical one takes its place, and the old spelling is remembered for the edges 
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
@@ -56,6 +56,24 @@ def derive_ids(members: Sequence[Column], kinds: Sequence[PropType], given: Colu
         else:
             mismatched[position] = True
     return Identity(ids=ids, mismatched=mismatched, respelled=respelled)
+
+
+def known_by_id(
+    identity: Identity, kinds: Sequence[PropType], given: Column, partly: Mask
+) -> tuple[Identity, Mask]:
+    """The ids with the given ones for `partly` keyed rows that have no other; and which these are.
+
+    A given id may spell the key in another way; the canonical one is what rows are committed under.
+    """
+    by_id = partly & ~is_given(identity.ids) & is_given(given)
+    at = np.flatnonzero(by_id)
+    if not len(at):
+        return identity, by_id
+    spellings = [str(each) for each in taken(given, at).to_pylist()]
+    canonical = [respell_id(spelling, kinds) or spelling for spelling in spellings]
+    # cast: the stubs give the union of arrays and scalars.
+    ids = cast("Column", pc.replace_with_mask(identity.ids, pa.array(by_id), texts(canonical)))
+    return replace(identity, ids=ids), by_id
 
 
 def mint_ids(given: Column, settled: Mask, ids: IdSource | None) -> Column:

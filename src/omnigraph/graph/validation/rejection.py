@@ -64,7 +64,7 @@ def refuse_load(findings: Findings) -> None:
 def _place(first: Violation) -> str:
     """Where it is; of an edge without its node also the type, which its message leaves out."""
     line, source = first.subject.input_line, first.subject.source
-    parts = [] if line is None else [f"line {line}"]
+    parts = [] if line is None else [f"{first.subject.unit} {line}"]
     if parts and source is not None:
         parts.insert(0, source)
     if first.code is Code.ORPHAN_EDGE:

@@ -51,6 +51,13 @@ class EntityKind(StrEnum):
     EDGE = "edge"
 
 
+class InputUnit(StrEnum):
+    """What the rows of an input are counted in."""
+
+    LINE = "line"
+    ROW = "row"
+
+
 _RECORD_RANK = 0
 _RANKS: dict[Code, int] = {
     **dict.fromkeys(
@@ -87,6 +94,8 @@ class Subject:
     source: str | None = None
     """Name of the input, where there are several."""
     input_line: int | None = None
+    unit: InputUnit = InputUnit.LINE
+    """What `input_line` counts: lines of a text, or rows of a table."""
     row: int | None = None
     """Position in the rows of the delta; None for a row that is committed already."""
 
@@ -143,6 +152,8 @@ class Violation:
             out["source"] = self.subject.source
         if self.subject.input_line is not None:
             out["input_line"] = self.subject.input_line
+            if self.subject.unit is InputUnit.ROW:
+                out["input_unit"] = self.subject.unit.value
         return out
 
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
-from omnigraph.errors import InternalError
 from omnigraph.graph.arrays import one_array
 from omnigraph.graph.commit.lookups import TxnLookups
+from omnigraph.graph.load.bare_nodes import foreseen_bare_nodes
 from omnigraph.graph.load.held_rules import HeldRelations, superseded_places
 from omnigraph.graph.load.rows import load_delta
 from omnigraph.graph.validation import Findings, FittedRows, gather
@@ -21,12 +21,13 @@ from omnigraph.pipeline.staging.key_columns import PLACE
 from omnigraph.pipeline.staging.key_frames import read_part
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from omnigraph.graph.commit.txn import WriteTxn
     from omnigraph.graph.jobs.report import LoadMode
     from omnigraph.graph.manifest.rows import TableRef
     from omnigraph.graph.validation import TableDelta
+    from omnigraph.lang.catalog import EdgeType
     from omnigraph.pipeline.staging.key_frames import StagedTable
     from omnigraph.storage.graph_storage import GraphStorage
 
@@ -49,9 +50,8 @@ class DriverChecks:
         self._txn = txn
         self._mode = mode
         self._sample = sample
-        self._deltas = {
-            ref: self._delta(table, storage) for ref, table in tables.items() if table.parts
-        }
+        deltas = {ref: self._delta(table, storage) for ref, table in tables.items() if table.parts}
+        self._deltas = {ref: delta for ref, delta in deltas.items() if delta is not None}
 
     def superseded(self) -> dict[TableRef, list[int]]:
         """Places of records that a later record of the same edge id replaces, by table."""
@@ -62,16 +62,21 @@ class DriverChecks:
         write = prepare_write(self._txn.catalog, self._deltas.values(), TxnLookups(self._txn))
         return gather(check_relations(write, limit=self._sample), limit=self._sample)
 
+    def bare_nodes(self) -> Iterator[tuple[EdgeType, int]]:
+        """How many nodes would lack an edge that they need, by type of edge."""
+        return foreseen_bare_nodes(self._txn, self._deltas.values(), lambda nodes: nodes.image.ids)
+
     def rules(self, most: int) -> HeldRelations:
         """The same rules for whoever rejects rows."""
         rows = {ref: delta.rows for ref, delta in self._deltas.items()}
         lookups = TxnLookups(self._txn)
         return HeldRelations(self._txn.catalog, self._mode, rows, lookups, most=most)
 
-    def _delta(self, table: StagedTable, storage: GraphStorage) -> TableDelta:
+    def _delta(self, table: StagedTable, storage: GraphStorage) -> TableDelta | None:
+        """What is staged for a table; `None` where every row of it was left out."""
         parts = [rows for part in table.parts for rows in read_part(storage, table, part)]
         if not parts:
-            raise InternalError(f"nothing is staged for {table.item.name}; please report this")
+            return None
         rows = pa.concat_tables(parts).sort_by(PLACE).combine_chunks()
         fitted = FittedRows(item=table.item, table=rows, lines=one_array(rows[PLACE]))
         return load_delta(fitted, self._mode)

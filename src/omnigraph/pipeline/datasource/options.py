@@ -7,9 +7,11 @@ plan shows them.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
 from omnigraph.errors import InvalidArgument, SettingInvalid
+from omnigraph.graph.history.target_texts import microseconds_of, time_text
 from omnigraph.graph.jobs.report import LoadMode
 from omnigraph.ids import MAIN_BRANCH, BranchName
 from omnigraph.lang.suggest import nearest_names
@@ -22,7 +24,11 @@ if TYPE_CHECKING:
 
 STORAGE_PREFIX: Final = "storage."
 _TARGETS: Final = ("type", "edge", "query", "system")
-_READ: Final = ("graph", "branch", "snapshot", *_TARGETS, "params", "columns", "filter", "pushdown")
+_TIME: Final = "timestampasof"
+_READ: Final = (
+    *("graph", "branch", "snapshot", _TIME),
+    *(*_TARGETS, "params", "columns", "filter", "pushdown"),
+)
 _WRITE: Final = ("graph", "branch", "type", "edge", "mode")
 _FOR_TESTS: Final = ("testing", "failpoints")
 
@@ -38,6 +44,7 @@ class ReadOptions:
     """A system table, instead."""
     branch: str | None = None
     snapshot: str | None = None
+    """A commit id, a tag, a number or a time."""
     columns: tuple[str, ...] | None = None
     filter: str | None = None
     pushes_filters: bool = False
@@ -59,14 +66,15 @@ def read_options(given: Mapping[str, str]) -> ReadOptions:
     _refuse_queries(options)
     _require_one(options, [name for name in _TARGETS if name != "query"])
     _refuse_together(options, "branch", "snapshot", "a snapshot names its branch")
-    for name in ("branch", "snapshot", "filter", "pushdown"):
+    _refuse_together(options, "snapshot", _TIME, "both name a state of the graph")
+    for name in ("branch", "snapshot", _TIME, "filter", "pushdown"):
         _refuse_together(options, "system", name, "a system table is read as a whole")
     return ReadOptions(
         graph=_required(options, "graph"),
         table=_table(options),
         system=options.get("system"),
         branch=options.get("branch"),
-        snapshot=options.get("snapshot"),
+        snapshot=_time(options) or options.get("snapshot"),
         columns=_columns(options.get("columns")),
         filter=options.get("filter"),
         pushes_filters=_flag(options, "pushdown"),
@@ -154,18 +162,25 @@ def _require_known(options: Mapping[str, str], known: Sequence[str]) -> None:
 
 
 def _unknown(option: str, known: Sequence[str]) -> InvalidArgument:
-    near = nearest_names(option, known)
-    hint = f"did you mean {', '.join(near)}?" if near else f"there are {', '.join(known)}"
+    near = [_spelled(each) for each in nearest_names(option, known)]
+    names = [_spelled(each) for each in known]
+    hint = f"did you mean {', '.join(near)}?" if near else f"there are {', '.join(names)}"
     return InvalidArgument(
         f"the data source omnigraph has no option {option!r} here; {hint}", option=option
     )
+
+
+def _spelled(option: str) -> str:
+    """An option as the documentation writes it."""
+    return "timestampAsOf" if option == _TIME else option
 
 
 def _require_text(options: Mapping[str, str]) -> None:
     for option, value in options.items():
         if not value.strip():
             raise InvalidArgument(
-                f"the option {option} is empty; give a value or leave it out", option=option
+                f"the option {_spelled(option)} is empty; give a value or leave it out",
+                option=_spelled(option),
             )
 
 
@@ -191,7 +206,8 @@ def _require_one(options: Mapping[str, str], names: Sequence[str]) -> None:
 def _refuse_together(options: Mapping[str, str], one: str, other: str, why: str) -> None:
     if one in options and other in options:
         raise InvalidArgument(
-            f"the options {one} and {other} exclude each other: {why}", options=[one, other]
+            f"the options {_spelled(one)} and {_spelled(other)} exclude each other: {why}",
+            options=[_spelled(one), _spelled(other)],
         )
 
 
@@ -202,6 +218,21 @@ def _required(options: Mapping[str, str], name: str) -> str:
             option=name,
         )
     return options[name]
+
+
+def _time(options: Mapping[str, str]) -> str | None:
+    """The moment whose state is read, as text; of several forms that Spark takes."""
+    given = options.get(_TIME)
+    if given is None:
+        return None
+    try:
+        moment = datetime.fromisoformat(given.strip().upper())
+    except ValueError as error:
+        raise InvalidArgument(
+            f"the option timestampAsOf is a time, as 2026-01-31T12:00:00Z, not {given!r}",
+            option="timestampAsOf",
+        ) from error
+    return time_text(microseconds_of(moment))
 
 
 def _table(options: Mapping[str, str]) -> str | None:

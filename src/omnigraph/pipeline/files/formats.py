@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from omnigraph.pipeline.spec.pipeline_spec import SourceFormat
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 _SUFFIXES: Final = {
     ".parquet": SourceFormat.PARQUET,
@@ -22,9 +25,12 @@ def guess_format(where: str) -> SourceFormat:
     return formats.pop() if len(formats) == 1 else SourceFormat.NDJSON
 
 
-def has_tabs(where: str) -> bool:
-    """Whether its name, or that of every file of a local folder, says that tabs part its values."""
-    return _endings(where) == {".tsv"}
+def reader_options(where: str, form: str, given: Mapping[str, str]) -> dict[str, str]:
+    """The options of Spark's reader, with the tab that parts the values of `.tsv` files."""
+    options = {str(name): str(value) for name, value in given.items()}
+    if form == SourceFormat.CSV and _endings(where) == {".tsv"}:
+        options.setdefault("sep", "\t")
+    return options
 
 
 def _endings(where: str) -> set[str]:

@@ -6,6 +6,7 @@ expression that fails on a row would otherwise fail the whole job, and name no r
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -46,6 +47,15 @@ class RowFlags:
         """What an expression failed on in a row; `None` where it did not."""
         value = self.given[name][at].as_py() if name in self.given else None
         return None if value is None else str(value)[:_LONGEST]
+
+    def source_value(self, name: str, at: int) -> str | None:
+        """The value of the source that an expression failed on; of several all, as JSON."""
+        value = self.given[name][at].as_py() if name in self.given else None
+        if value is None:
+            return None
+        columns = json.loads(value)
+        (only,) = columns.values() if len(columns) == 1 else (value,)
+        return str(only)
 
 
 def take_flags(batch: pa.RecordBatch) -> tuple[pa.RecordBatch, RowFlags]:

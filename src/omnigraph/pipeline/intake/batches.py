@@ -87,6 +87,33 @@ def take_row_group(task: RowGroupTask) -> Iterator[pa.RecordBatch]:
     )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableTask:
+    """Rows that are in memory."""
+
+    plan: IntakePlan
+    mapping: RowMapping
+    ordinal: int
+    source: int
+    rows: pa.Table
+
+
+def take_table(task: TableTask) -> Iterator[pa.RecordBatch]:
+    """The body of a task: one row with the result of all rows."""
+    names = _column_names(task.mapping)
+    taken = pa.table([task.rows[name] for name in names.values()], names=list(names))
+    yield result_row(
+        stage_batches(
+            task.plan,
+            task.mapping,
+            taken.to_batches(max_chunksize=_BATCH_ROWS),
+            ordinal=task.ordinal,
+            source=task.source,
+            start=0,
+        )
+    )
+
+
 def stage_batches(
     plan: IntakePlan,
     mapping: RowMapping,
@@ -144,7 +171,7 @@ class BatchRows:
                 values.pop(name)
             values[end] = self.fitted[end][line - self.first].as_py()
         for name in self.flags.failed:
-            text = self.flags.text(name, line - self.first)
+            text = self.flags.source_value(name, line - self.first)
             if text is not None and name in values:
                 values[name] = text
         return given_line(self.mapping.item, values)
@@ -155,9 +182,7 @@ def _row_group(task: RowGroupTask) -> Iterator[pa.RecordBatch]:
     from omnigraph.storage.input_files import InputFiles
 
     files = InputFiles(load_process_settings().storage)
-    names = {
-        name: value.name for name, value in task.mapping.values.items() if isinstance(value, Column)
-    }
+    names = _column_names(task.mapping)
     with open_parquet(files, task.file) as opened:
         wanted = sorted(set(names.values()))
         for batch in opened.iter_batches(
@@ -165,3 +190,8 @@ def _row_group(task: RowGroupTask) -> Iterator[pa.RecordBatch]:
         ):
             columns = [batch.column(name) for name in names.values()]
             yield pa.RecordBatch.from_arrays(columns, names=list(names))
+
+
+def _column_names(mapping: RowMapping) -> dict[str, str]:
+    """The columns that are taken as they are, by the values that they become."""
+    return {name: value.name for name, value in mapping.values.items() if isinstance(value, Column)}

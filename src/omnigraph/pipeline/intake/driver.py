@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from omnigraph.graph.jobs.stage_teller import Amount
 from omnigraph.graph.load.input_place import InputPlace
+from omnigraph.graph.validation.violation import InputUnit
 from omnigraph.lang.catalog import EdgeType
 from omnigraph.pipeline.intake.inputs import FrameInput, LineInput, Where
 from omnigraph.pipeline.intake.part_findings import read_findings
@@ -110,7 +111,8 @@ class InputIntake:
         for each in self.results:
             lost.update(each.lost)
         for what, count in sorted(lost.items()):
-            yield f"{count:,} values became null: {what}"
+            values = "1 value" if count == 1 else f"{count:,} values"
+            yield f"{values} became null: {what}"
 
     def given_ids(self) -> frozenset[TableRef]:
         """Tables of which some row brings its id."""
@@ -230,11 +232,13 @@ class InputIntake:
 
     def _at(self, violation: Violation, place: InputPlace) -> Violation:
         position = self.position(place)
+        is_text = isinstance(self.inputs[self._input_at(place.ordinal)], LineInput)
         has_many = sum(each.sources for each in self.inputs) > 1
         subject = replace(
             violation.subject,
             source=position.source if has_many else None,
             input_line=position.line,
+            unit=InputUnit.LINE if is_text else InputUnit.ROW,
             row=place.packed,
         )
         return replace(violation, subject=subject)

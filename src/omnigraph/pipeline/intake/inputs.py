@@ -12,7 +12,13 @@ from typing import TYPE_CHECKING, Protocol
 from omnigraph.graph.jobs.stage_teller import Amount
 from omnigraph.pipeline.files.row_origin import file_numbers, find_row
 from omnigraph.pipeline.files.source_errors import changes_told, reading_errors
-from omnigraph.pipeline.intake.batches import FrameIntake, RowGroupTask, take_row_group
+from omnigraph.pipeline.intake.batches import (
+    FrameIntake,
+    RowGroupTask,
+    TableTask,
+    take_row_group,
+    take_table,
+)
 from omnigraph.pipeline.intake.lines import LineTask, take_lines
 from omnigraph.pipeline.spark.lanes import require_spark
 from omnigraph.pipeline.staging.result_row import RESULT
@@ -20,6 +26,7 @@ from omnigraph.pipeline.staging.result_row import RESULT
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    import pyarrow as pa
     from pyspark.sql import DataFrame
 
     from omnigraph.pipeline.files.row_origin import RowRun
@@ -177,6 +184,42 @@ class ParquetInput:
             if other.file.uri == group.file.uri
         )
         return Position(source=group.file.uri, line=before + line)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CsvInput:
+    """The rows of one file of CSV, in memory; their columns are taken as they are."""
+
+    file: InputFile
+    mapping: RowMapping
+    rows: pa.Table
+    marks: Sequence[str]
+
+    @property
+    def sources(self) -> int:
+        """One."""
+        return 1
+
+    @property
+    def size_bytes(self) -> int:
+        """Of the file."""
+        return self.file.size_bytes
+
+    def take(self, plan: IntakePlan, where: Where, lane: TaskLane) -> list[TaskResult]:
+        """Stage the rows, in this process."""
+        task = TableTask(
+            plan=plan,
+            mapping=self.mapping,
+            ordinal=where.first,
+            source=where.source,
+            rows=self.rows,
+        )
+        work = Amount(rows=self.rows.num_rows, size_bytes=self.size_bytes)
+        return lane.run("intake", [task], take_table, RESULT, work=work)
+
+    def position(self, part: int, line: int, lines: Sequence[int]) -> Position:  # noqa: ARG002
+        """The row of the file, counted from 1; the header is none."""
+        return Position(source=self.file.uri, line=line)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,9 +1,9 @@
 """What single rows of a part of an input break: told by its task, and gathered by the driver.
 
-A task tells how many violations there are and keeps the first of them in a file. The driver reads
-as many of each part as it can hold of all of them: those that were asked for, half as many, a
-quarter, and so on. So its memory does not grow with the number of bad parts, and what it reports
-are still the first violations of the whole input.
+A task tells how many violations there are and keeps some of them in a file, the more telling first.
+The driver reads as many of each part as it can hold of all of them: those that were asked for, half
+as many, a quarter, and so on. So its memory does not grow with the number of bad parts, and what it
+reports is still chosen as if from the whole input.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Final
 
 from omnigraph.graph.validation import Code, EntityKind, Findings, Subject, Violation
+from omnigraph.graph.validation.findings import select
 from omnigraph.pipeline.staging.job_files import keep_object
 from omnigraph.pipeline.staging.part_result import KeptFindings
 
@@ -37,7 +38,9 @@ def keep_findings(
     """Write the violations of a part, which are no more than `sample`, if there are any."""
     if not findings.violations:
         return KeptFindings(counts=findings.counts, sample=sample)
-    lines = [json.dumps(asdict(each)).encode() + b"\n" for each in findings.violations]
+    lines = [
+        json.dumps(asdict(each)).encode() + b"\n" for each in select(findings.violations, sample)
+    ]
     sizes = list(accumulate(map(len, lines)))
     name = f"{folder}/violations-{ordinal:06d}"
     path = keep_object(storage, name, b"".join(lines), ".ndjson")

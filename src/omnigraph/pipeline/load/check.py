@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from omnigraph.graph.load.request import LoadRequest
     from omnigraph.graph.manifest.rows import TableRef
     from omnigraph.graph.validation import Findings
+    from omnigraph.lang.catalog import EdgeType
     from omnigraph.pipeline.intake.driver import InputIntake
     from omnigraph.pipeline.intake.row_stager import IntakePlan
     from omnigraph.pipeline.spark.job import JobContext
@@ -93,8 +94,25 @@ class LoadCheck:
         self.views.open(self.bases, self.intake.results)
         self._tables = self.views.tables(self.txn, self.intake.results)
 
+    def bare_nodes(self) -> Iterator[tuple[EdgeType, int]]:
+        """How many nodes would lack an edge that they need, by type of edge.
+
+        Rows that a merge would leave as they are count too: only keys are at hand.
+        """
+        checks = self._made_checks()
+        if isinstance(checks, DriverChecks):
+            yield from checks.bare_nodes()
+            return
+        spark = require_spark(self.job.lane)
+        for item, bare in checks.bare_nodes():
+            yield item, spark.runner.run("check", bare.count)
+
     @cached_property
     def _checks(self) -> LoadChecks | DriverChecks:
+        return self._made_checks()
+
+    def _made_checks(self) -> LoadChecks | DriverChecks:
+        """The checks of what is staged by now."""
         tables, mode = self._tables, self.request.mode
         sample = self.job.settings.pipeline.max_violations
         spark = self.job.lane.spark

@@ -13,6 +13,7 @@ from omnigraph.pipeline.intake.driver import InputIntake
 from omnigraph.pipeline.intake.row_stager import IntakePlan
 from omnigraph.pipeline.load.resume import KeptIntake, keep_intake, kept_intake, state_of
 from omnigraph.pipeline.spark.task_storage import TaskTable
+from omnigraph.pipeline.spec.mistakes import Mistakes
 from omnigraph.pipeline.staging.vector_cache import PAID_FOLDER
 
 if TYPE_CHECKING:
@@ -84,9 +85,13 @@ class LoadInput:
         """List the inputs of all sources; rows that were staged for another schema are void."""
         self._planned_for = catalog.schema_hash
         self._is_taken = False
-        self._inputs = [
-            each for source in self._sources for each in source.inputs(catalog, self._job.lane)
-        ]
+        inputs: list[JobInput] = []
+        mistakes = Mistakes()
+        for source in self._sources:
+            with mistakes.of_part():
+                inputs += source.inputs(catalog, self._job.lane)
+        mistakes.require_none()
+        self._inputs = inputs
         self._intake = InputIntake(
             job=self._job,
             inputs=self._inputs,

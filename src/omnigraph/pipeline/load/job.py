@@ -7,7 +7,7 @@ follows run again. Without executors the same tasks run in this process.
 from __future__ import annotations
 
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from omnigraph.errors import InternalError
 from omnigraph.failpoints import maybe_fail
@@ -30,7 +30,7 @@ from omnigraph.pipeline.upsert.strategy import Upserts, existing_in
 from omnigraph.storage.staged_fragments import PieceKind
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from omnigraph.graph.blobs.addresses import ExternalBlobs
     from omnigraph.graph.commit.txn import WriteTxn
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from omnigraph.graph.load.request import LoadRequest
     from omnigraph.graph.manifest.rows import CommitRow, TableRef
     from omnigraph.graph.validation import Findings
+    from omnigraph.lang.catalog import EdgeType
     from omnigraph.pipeline.load.check import SparkBadRows
     from omnigraph.pipeline.sources.sources import LoadSource
     from omnigraph.pipeline.spark.job import JobContext
@@ -50,7 +51,6 @@ if TYPE_CHECKING:
 class SparkLoad:
     """The steps of one load."""
 
-    names = LaneNames(engine="spark", stage="resolve", rejects="rejects")
     attempts = 4
     """The first preparation, and three more when others were faster."""
 
@@ -69,6 +69,8 @@ class SparkLoad:
         if job.lane.spark is not None:
             paths = [file.uri for file in files_of(sources)]
             job.lane.spark.session.require_files(paths, shared_filesystem=job.shared_filesystem)
+        engine: Literal["local", "spark"] = "local" if job.lane.spark is None else "spark"
+        self.names = LaneNames(engine=engine, stage="resolve", rejects="rejects")
         self._job = job
         self._request = request
         self.stats: Mapping[str, object] = stats or {}
@@ -170,6 +172,10 @@ class SparkLoad:
         """Leave out what later rows of the input replace."""
         self._check.leave_out_superseded()
         maybe_fail("spark_load.post_check")
+
+    def bare_nodes(self, txn: WriteTxn) -> Iterable[tuple[EdgeType, int]]:  # noqa: ARG002
+        """How many nodes of those left would lack an edge that they need."""
+        return self._check.bare_nodes()
 
     def rows_read(self, ref: TableRef) -> int:
         """How many rows the input has for a table."""

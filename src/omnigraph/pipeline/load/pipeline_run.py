@@ -32,12 +32,16 @@ from omnigraph.pipeline.sources.cursors import (
     CursorRange,
     find_range,
     has_nothing_to_read,
+    lagged,
+    near,
     rows_within,
 )
 from omnigraph.pipeline.sources.frames import read_frame
+from omnigraph.pipeline.sources.named_sources import files_below, opened_all, specs_below
 from omnigraph.pipeline.sources.precheck import precheck
 from omnigraph.pipeline.sources.request import (
     find_files,
+    find_named,
     frame_source,
     same_files,
     secrets_of,
@@ -46,6 +50,7 @@ from omnigraph.pipeline.sources.request import (
 from omnigraph.pipeline.sources.sources import FrameSource, LineFiles
 from omnigraph.pipeline.spark.lanes import require_spark
 from omnigraph.pipeline.spec.column_map import TargetSpec, mistakes_told, require_target
+from omnigraph.pipeline.spec.mistakes import Mistakes, as_one, mistakes_of
 from omnigraph.pipeline.spec.pipeline_spec import EdgeMapping, SourceFormat, text_digest
 from omnigraph.storage.input_files import InputFiles
 
@@ -61,9 +66,12 @@ if TYPE_CHECKING:
     from omnigraph.graph.lifecycle.coordinator import GraphCoordinator
     from omnigraph.graph.load.request import LoadRequest
     from omnigraph.lang.catalog import Catalog
+    from omnigraph.pipeline.sources.named_sources import NamedSource
     from omnigraph.pipeline.sources.sources import LoadSource
+    from omnigraph.pipeline.sources.time_zones import Near
     from omnigraph.pipeline.spark.job import JobContext
     from omnigraph.pipeline.spark.session import PipelineSession
+    from omnigraph.pipeline.spec.mistakes import Mistake
     from omnigraph.pipeline.spec.pipeline_spec import Cursor, NodeMapping, PipelineSpec, SourceSpec
     from omnigraph.settings import Settings
     from omnigraph.storage.input_files import InputFile
@@ -170,8 +178,10 @@ class PipelineRun:
         line = self._graph.lines.read(self._graph.branch_id(self._spec.branch))
         history = read_history(line, self._spec.name)
         catalog = open_snapshot(self._graph, None, self._spec.branch).catalog
-        self._require_targets(catalog, names)
-        planned = self._planned([self._spec.sources[name] for name in names], history, catalog)
+        mistakes = Mistakes()
+        self._look_at_targets(catalog, names, mistakes)
+        specs = [self._spec.sources[name] for name in names]
+        planned = self._planned(specs, history, catalog, mistakes)
         job_key = self._job_key(planned)
         kept = history.sources | {
             each.spec.name: self._source_key(each) for each in planned if each.is_whole
@@ -283,11 +293,11 @@ class PipelineRun:
             resume=self._options.resume,
         )
 
-    def _require_targets(self, catalog: Catalog, names: Sequence[str]) -> None:
-        """Refuse what the schema does not have, before Spark is started."""
+    def _look_at_targets(self, catalog: Catalog, names: Sequence[str], mistakes: Mistakes) -> None:
+        """Find what the schema does not have."""
         for name in names:
             for target in self._targets(name):
-                with mistakes_told(name, target):
+                with mistakes.of_part(), mistakes_told(name, target):
                     require_target(catalog, target)
 
     def _targets(self, source: str) -> list[TargetSpec]:
@@ -306,14 +316,25 @@ class PipelineRun:
         ]
 
     def _planned(
-        self, specs: Sequence[SourceSpec], history: PipelineHistory, catalog: Catalog
+        self,
+        specs: Sequence[SourceSpec],
+        history: PipelineHistory,
+        catalog: Catalog,
+        mistakes: Mistakes,
     ) -> list[_PlannedSource]:
-        """All sources; those with a cursor last, because they need Spark."""
+        """All sources; those with a cursor last, because they need Spark.
+
+        Raises:
+            InvalidArgument, SourceError: with all mistakes that show before Spark is needed.
+        """
         planned: dict[str, _PlannedSource] = {}
         for each in sorted(specs, key=lambda each: each.cursor is not None):
-            planned[each.name] = self._plan(each, history)
-            with _told_of(each.name):
+            if each.cursor is not None:
+                mistakes.require_none()
+            with mistakes.of_part(), _told_of(each.name):
+                planned[each.name] = self._plan(each, history)
                 precheck(catalog, planned[each.name].source)
+        mistakes.require_none()
         return [planned[each.name] for each in specs]
 
     def _plan(self, spec: SourceSpec, history: PipelineHistory) -> _PlannedSource:
@@ -327,14 +348,15 @@ class PipelineRun:
             )
         if spec.cursor is not None:
             return self._plan_cursor(spec, targets, history)
-        source = source_of(spec, targets, self._settings)
+        named = find_named(spec, self._spec, self._settings)
+        source = source_of(spec, targets, self._settings, named)
         marks = source.marks
         warnings = (
             ()
             if marks is not None
             else (
-                f"source {spec.name!r} ({spec.format}) has neither files nor a cursor that would"
-                " tell its rows apart: running it again loads it again",
+                f"source {spec.name!r} ({spec.format}) has no files or cursor to detect changes, so"
+                " every run reloads it",
             )
         )
         return _PlannedSource(spec=spec, source=source, marks=marks, warnings=warnings)
@@ -345,9 +367,11 @@ class PipelineRun:
         if spec.cursor is None:
             raise InvalidArgument(f"source {spec.name!r} has no cursor", argument="sources")
         files = find_files(spec, self._settings)
-        is_same = same_files(files, self._settings)
+        named = find_named(spec, self._spec, self._settings)
+        is_same = same_files([*files, *files_below(named)], self._settings)
+        opened = _Opened(spec, tuple(files), named)
         with changes_told(is_same):
-            span, cursor = self._look_for_range(spec, spec.cursor, files, history)
+            span, cursor = self._look_for_range(spec, spec.cursor, opened, history)
         if is_same is not None:
             is_same()
         # A range says what is new, not what is in it: all of it again is another run.
@@ -362,9 +386,10 @@ class PipelineRun:
             targets,
             self._settings,
             files,
-            opened_by=_Within(spec, span, tuple(files)),
+            opened_by=_Within(opened, span),
             marks=marks,
             is_empty=not span.has_types,
+            named=named,
         )
         warnings = (
             (
@@ -383,21 +408,26 @@ class PipelineRun:
         )
 
     def _look_for_range(
-        self, spec: SourceSpec, cursor: Cursor, files: Sequence[InputFile], history: PipelineHistory
+        self, spec: SourceSpec, cursor: Cursor, opened: _Opened, history: PipelineHistory
     ) -> tuple[CursorRange, Mapping[str, Any] | None]:
         """What is new in a source, and what the commit keeps; `None` leaves what was kept."""
-        secrets, spark = secrets_of(spec), require_spark(self._open_job().lane)
+        read = [spec, *specs_below(opened.named)]
+        secrets = [value for each in read for value in secrets_of(each)]
+        spark = require_spark(self._open_job().lane)
         with spark.configured():
             with source_errors(spec.name, secrets):
-                frame = read_frame(spark.session, spec, files)
+                frame = opened(spark.session)
                 columns = frame.dtypes
             if has_nothing_to_read(frame, spec, spark.runner, secrets):
                 kept = history.cursors.get(spec.name, {}).get("value")
                 return CursorRange(after=kept, until=None, has_types=False), None
             mapping = self._mapping(spec.name, columns)
             last = self._last(spec, mapping, history)
+            around = near(cursor, lagged(cursor, last))
+            with source_errors(spec.name, secrets):
+                newer = frame if around is None else opened(spark.session, around)
             span = find_range(
-                frame,
+                newer,
                 cursor,
                 last,
                 spark.runner,
@@ -464,17 +494,31 @@ class PipelineRun:
 
 
 @dataclass(frozen=True, slots=True)
+class _Opened:
+    """Opens all rows of a source."""
+
+    spec: SourceSpec
+    files: tuple[InputFile, ...]
+    named: Mapping[str, NamedSource]
+
+    def __call__(self, session: PipelineSession, near: Near | None = None) -> DataFrame:
+        named = opened_all(session, self.named)
+        return read_frame(session, self.spec, self.files, named, near)
+
+
+@dataclass(frozen=True, slots=True)
 class _Within:
     """Opens the rows of a range."""
 
-    spec: SourceSpec
+    source: _Opened
     found: CursorRange
-    files: tuple[InputFile, ...]
 
     def __call__(self, session: PipelineSession) -> DataFrame:
-        frame = read_frame(session, self.spec, self.files)
-        cursor = self.spec.cursor
-        return frame if cursor is None else rows_within(frame, cursor, self.found)
+        cursor, found = self.source.spec.cursor, self.found
+        if cursor is None:
+            return self.source(session)
+        frame = self.source(session, near(cursor, found.after, found.until))
+        return rows_within(frame, cursor, found)
 
 
 @contextmanager
@@ -483,11 +527,13 @@ def _told_of(source: str) -> Iterator[None]:
     try:
         yield
     except (InvalidArgument, SourceError) as error:
-        if "source" in error.details:
-            raise
-        raise type(error)(
-            f"source {source!r}: {error.message}", **error.details | {"source": source}
-        ) from error
+        raise as_one([_of_source(each, source) for each in mistakes_of(error)]) from error
+
+
+def _of_source(error: Mistake, source: str) -> Mistake:
+    if "source" in error.details:
+        return error
+    return type(error)(f"source {source!r}: {error.message}", **error.details | {"source": source})
 
 
 def _digest(known: object) -> str:
@@ -501,9 +547,17 @@ def _chosen(spec: PipelineSpec, only: Sequence[str] | None) -> list[str]:
             raise InvalidArgument(
                 f"the pipeline {spec.name!r} has no source {name!r}{hint}", argument="only"
             )
+        if not spec.feeds_types(name):
+            raise InvalidArgument(
+                f"nothing is made from source {name!r} of the pipeline {spec.name!r}, only queries"
+                " read it; name the sources of these queries",
+                argument="only",
+            )
     if only is not None and not only:
         raise InvalidArgument("`only` names no source; leave it out to run all", argument="only")
-    return [name for name in spec.sources if only is None or name in only]
+    return [
+        name for name in spec.sources if (only is None or name in only) and spec.feeds_types(name)
+    ]
 
 
 def _target(mapping: NodeMapping | EdgeMapping, kind: str, *, keeps_values: bool) -> TargetSpec:
@@ -514,6 +568,8 @@ def _target(mapping: NodeMapping | EdgeMapping, kind: str, *, keeps_values: bool
         id=mapping.id,
         ends={end: given for end, given in ends.items() if given is not None},
         where=mapping.where,
+        distinct=mapping.distinct,
+        dedupe=mapping.dedupe,
         keeps_values=keeps_values,
         places=mapping.places,
         filled=mapping.filled,

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from omnigraph.errors import SourceError
 from omnigraph.pipeline.files.source_errors import reading_errors, source_errors
 from omnigraph.pipeline.sources.frames import quoted
+from omnigraph.pipeline.sources.time_zones import Near
 from omnigraph.pipeline.spec.pipeline_spec import CursorType, SourceFormat
 
 if TYPE_CHECKING:
@@ -116,7 +117,7 @@ def find_range(
             source,
         )
     column = f.col(quoted(cursor.column))
-    after = _lagged(cursor, last)
+    after = lagged(cursor, last)
     newer = frame
     if after is not None:
         newer = frame.where((column > _literal(cursor, after)) | column.isNull())
@@ -178,7 +179,14 @@ def _refused(message: str, cursor: Cursor, source: str) -> SourceError:
     return SourceError(f"{cursor.place}: {message}", **known, place=cursor.place)
 
 
-def _lagged(cursor: Cursor, last: JsonValue) -> JsonValue:
+def near(cursor: Cursor, after: JsonValue, until: JsonValue = None) -> Near | None:
+    """Where a reader may look for the rows of a range; `None` for anywhere."""
+    if cursor.type is not CursorType.TIMESTAMP or after is None:
+        return None
+    return Near(column=cursor.column, after=str(after), until=None if until is None else str(until))
+
+
+def lagged(cursor: Cursor, last: JsonValue) -> JsonValue:
     """The last value, as far back as rows are read again."""
     if last is None or not cursor.lag:
         return last

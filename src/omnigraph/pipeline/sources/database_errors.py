@@ -1,4 +1,4 @@
-"""Why a database cannot be read, told apart in our words: driver, host, port, password.
+"""Why a database cannot be read, told apart in our words: driver, host, port, password, database.
 
 What a database driver says differs by its maker and may hold the address, so only what kind of
 fault it is gets out. Anything else is told as Spark tells it.
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from omnigraph.errors import SourceError
 from omnigraph.pipeline.spark.errors import is_session_lost
+from omnigraph.pipeline.spark.java_causes import with_java_causes
 from omnigraph.pipeline.spec.pipeline_spec import SourceFormat
 
 if TYPE_CHECKING:
@@ -64,6 +65,15 @@ _FAULTS: Final = (
         "nothing answers at the host and port of its url; is the database running, and is the port"
         " of the option `url` right",
     ),
+    (
+        re.compile(
+            r"database \"[^\"]*\" does not exist|Unknown database|Cannot open database"
+            r"|Database '[^']*' not found|\b3D000\b",
+            re.IGNORECASE,
+        ),
+        "database",
+        "there is no database of the name in its url; look at the option `url`",
+    ),
 )
 
 
@@ -77,7 +87,9 @@ def database_errors(source: SourceSpec) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        fault = None if is_session_lost(error) else connection_fault(source, str(error))
+        fault = (
+            None if is_session_lost(error) else connection_fault(source, with_java_causes(error))
+        )
         if fault is None:
             raise
         raise fault from None

@@ -8,13 +8,20 @@ would leave out without a word is refused before.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from omnigraph.errors import SourceError
 from omnigraph.pipeline.files.row_origin import ORIGIN
 from omnigraph.pipeline.sources.database_errors import database_errors
-from omnigraph.pipeline.sources.time_zones import WITHOUT_ZONE, as_instants, require_utc
+from omnigraph.pipeline.sources.equal_rows import deduplicated, distinct_rows
+from omnigraph.pipeline.sources.time_zones import (
+    as_instants,
+    narrowed,
+    require_utc,
+    zone_options,
+)
 from omnigraph.pipeline.spec.pipeline_spec import Column, SourceFormat
+from omnigraph.pipeline.spec.sql_tables import within_brackets
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -23,6 +30,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column as SparkColumn
     from pyspark.sql import DataFrame
 
+    from omnigraph.pipeline.sources.time_zones import Near
     from omnigraph.pipeline.spark.session import PipelineSession
     from omnigraph.pipeline.spec.column_map import RowMapping
     from omnigraph.pipeline.spec.pipeline_spec import SourceSpec, Value
@@ -47,28 +55,39 @@ _PATTERN: Final = re.compile(r"[{}\[\]*?\\]")
 
 
 def read_frame(
-    session: PipelineSession, source: SourceSpec, files: Sequence[InputFile] = ()
+    session: PipelineSession,
+    source: SourceSpec,
+    files: Sequence[InputFile] = (),
+    named: Mapping[str, DataFrame] | None = None,
+    near: Near | None = None,
 ) -> DataFrame:
     """The rows of a source, lazily; of exactly these files where they were found.
+
+    `named`: the sources that its query names. `near`: rows elsewhere may be left out.
 
     Raises:
         SourceError: a file that Spark would leave out, or a Java that is not in UTC.
     """
     with database_errors(source):
-        frame = _read(session, source, files)
+        frame = _read(session, source, files, named or {})
     require_utc(session, frame, source)
-    return as_instants(frame, source)
+    return as_instants(narrowed(frame, source, near), source)
 
 
-def _read(session: PipelineSession, source: SourceSpec, files: Sequence[InputFile]) -> DataFrame:
+def _read(
+    session: PipelineSession,
+    source: SourceSpec,
+    files: Sequence[InputFile],
+    named: Mapping[str, DataFrame],
+) -> DataFrame:
     spark = session.spark
     if source.format is SourceFormat.TABLE:
         return spark.table(source.table or "")
     if source.format is SourceFormat.SQL:
-        return spark.sql(source.query or "")
+        return _answer(session, source.query or "", named)
     reader = spark.read.format(source.format.value)
-    zone = {} if source.timezone is None else WITHOUT_ZONE
-    reader = reader.options(**{**_DEFAULTS.get(source.format, {}), **source.options, **zone})
+    defaults = _DEFAULTS.get(source.format, {})
+    reader = reader.options(**{**defaults, **source.options, **zone_options(source)})
     if source.schema is not None:
         reader = reader.schema(", ".join(f"{quoted(n)} {t}" for n, t in source.schema.items()))
     if source.format is SourceFormat.JDBC:
@@ -77,6 +96,20 @@ def _read(session: PipelineSession, source: SourceSpec, files: Sequence[InputFil
         _require_readable(source.name, files)
         return reader.load(addresses_of(source, files))
     return reader.load(source.path or "")
+
+
+def _answer(session: PipelineSession, query: str, named: Mapping[str, DataFrame]) -> DataFrame:
+    """The rows of a query, for which the frames are tables of these names."""
+    if not named:
+        return session.spark.sql(query)
+    frames: dict[str, Any] = {f"frame_{at}": frame for at, frame in enumerate(named.values())}
+    # Spark puts a view of its own, with a name of this call, in the place of each frame.
+    views = ", ".join(
+        f"{quoted(name)} AS (SELECT * FROM {{{view}}})"  # noqa: S608 - no text of a user
+        for name, view in zip(named, frames, strict=True)
+    )
+    whole = within_brackets(query).replace("{", "{{").replace("}", "}}")
+    return session.spark.sql(f"WITH {views} SELECT * FROM {whole}", **frames)  # noqa: S608 - Spark's own text
 
 
 def addresses_of(source: SourceSpec, files: Sequence[InputFile]) -> list[str]:
@@ -121,9 +154,10 @@ def project(frame: DataFrame, mapping: RowMapping, flags: Iterable[SparkColumn] 
 
     if mapping.where is not None:
         frame = frame.where(f.expr(mapping.where))
+    frame = deduplicated(frame, mapping)
     kept = [f.col(quoted(name)) for name in ORIGIN if name in frame.columns]
     values = [value_column(value).alias(name) for name, value in mapping.values.items()]
-    return frame.select(*values, *flags, *kept)
+    return distinct_rows(frame.select(*values, *flags, *kept), mapping)
 
 
 def frame_types(frame: DataFrame) -> dict[str, pa.DataType]:

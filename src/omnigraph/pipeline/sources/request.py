@@ -11,14 +11,21 @@ from typing import TYPE_CHECKING, Final
 from omnigraph.errors import InvalidArgument, SourceError
 from omnigraph.lang.suggest import did_you_mean
 from omnigraph.pipeline.files.column_shapes import FileShapes
-from omnigraph.pipeline.files.formats import guess_format, has_tabs
+from omnigraph.pipeline.files.formats import guess_format, reader_options
 from omnigraph.pipeline.intake.inputs import marks_of
 from omnigraph.pipeline.sources.frames import has_only_empty_files, read_frame
+from omnigraph.pipeline.sources.named_sources import (
+    NamedSource,
+    files_below,
+    opened_all,
+    specs_below,
+)
 from omnigraph.pipeline.sources.sources import FrameSource, LineFiles, ParquetFiles
 from omnigraph.pipeline.sources.text_checks import TextCheck
 from omnigraph.pipeline.spec.column_map import TargetSpec
 from omnigraph.pipeline.spec.pipeline_spec import Column, Expression, SourceFormat, SourceSpec
 from omnigraph.pipeline.spec.secrets import holds_url_secret, is_secret_option, url_secrets
+from omnigraph.pipeline.spec.sql_tables import reads_only
 from omnigraph.storage.input_files import InputFiles
 
 if TYPE_CHECKING:
@@ -28,7 +35,7 @@ if TYPE_CHECKING:
 
     from omnigraph.pipeline.sources.sources import LoadSource
     from omnigraph.pipeline.spark.session import PipelineSession
-    from omnigraph.pipeline.spec.pipeline_spec import Value
+    from omnigraph.pipeline.spec.pipeline_spec import PipelineSpec, Value
     from omnigraph.settings import Settings
     from omnigraph.storage.input_files import InputFile
 
@@ -78,24 +85,37 @@ def plan_source(request: SourceRequest, settings: Settings) -> LoadSource:
         format=form,
         path=_absolute(where) if form in _FILES else None,
         table=where if form is SourceFormat.TABLE else None,
-        options=_reader_options(where, form, request.options),
+        options=reader_options(where, form, request.options),
     )
     return source_of(spec, [_target(request)], settings)
 
 
 def source_of(
-    spec: SourceSpec, targets: Sequence[TargetSpec], settings: Settings
+    spec: SourceSpec,
+    targets: Sequence[TargetSpec],
+    settings: Settings,
+    named: Mapping[str, NamedSource] | None = None,
 ) -> FrameSource | ParquetFiles:
     """A tabular source of any format, for one or more types.
+
+    `named`: the sources that its query names.
 
     Raises:
         SourceError: there is no such file.
     """
     files = find_files(spec, settings)
-    reader = _Reader(spec, tuple(files))
-    marks = marks_of(files) if files else None
-    frame = frame_source(spec, targets, settings, files, opened_by=reader, marks=marks)
-    is_plain = frame.shapes is not None and len(targets) == 1 and not spec.options
+    frame = frame_source(
+        spec,
+        targets,
+        settings,
+        files,
+        opened_by=_Reader(spec, tuple(files), named or {}),
+        marks=marks_of_rows(spec, files, named or {}),
+        named=named,
+    )
+    # Only Spark's reader makes instants of the times of a zone.
+    has_own_ways = bool(spec.options) or spec.timezone is not None
+    is_plain = frame.shapes is not None and len(targets) == 1 and not has_own_ways
     if frame.shapes is None or not is_plain or spec.format is not SourceFormat.PARQUET:
         return frame
     return ParquetFiles(shapes=frame.shapes, target=targets[0], through_spark=frame)
@@ -110,23 +130,78 @@ def frame_source(
     opened_by: Callable[[PipelineSession], DataFrame],
     marks: Sequence[str] | None,
     is_empty: bool = False,
+    named: Mapping[str, NamedSource] | None = None,
 ) -> FrameSource:
     """A source that Spark reads; of files it is asked after reading whether they are the same."""
+    read = [spec, *specs_below(named or {})]
     return FrameSource(
         name=spec.name,
         open=opened_by,
         targets=targets,
         marks=marks,
-        read_as=describe_reader(spec),
-        secrets=[*secrets_of(spec), *(value for each in targets for value in each.filled)],
-        require_same=same_files(files, settings),
+        read_as=" of ".join(describe_reader(each) for each in read),
+        secrets=[
+            *(value for each in read for value in secrets_of(each)),
+            *(value for each in targets for value in each.filled),
+        ],
+        require_same=same_files([*files, *files_below(named or {})], settings),
         files=files,
-        shapes=FileShapes(reader=InputFiles(settings.storage), files=files, format=spec.format)
-        if files and spec.format in _COLUMNAR and not _merges_schemas(spec)
-        else None,
-        texts=TextCheck(spec=spec, files=files) if files and spec.format in _TEXTS else None,
+        shapes=_shapes(spec, files, settings),
+        has_columns_of_files=spec.format is SourceFormat.PARQUET
+        and spec.schema is None
+        and not spec.options,
+        texts=_texts(spec, files),
         is_empty=is_empty or has_only_empty_files(spec, files),
     )
+
+
+def find_named(
+    spec: SourceSpec, pipeline: PipelineSpec, settings: Settings
+) -> dict[str, NamedSource]:
+    """The sources of a pipeline that the query of one of them names, with their files.
+
+    Raises:
+        SourceError: there is no such file.
+    """
+    found: dict[str, NamedSource] = {}
+    for name, other in pipeline.read_by(spec.name).items():
+        files, named = find_files(other, settings), find_named(other, pipeline, settings)
+        found[name] = NamedSource(
+            spec=other,
+            files=files,
+            marks=marks_of_rows(other, files, named),
+            shapes=_shapes(other, files, settings),
+            texts=_texts(other, files),
+            named=named,
+        )
+    return found
+
+
+def marks_of_rows(
+    spec: SourceSpec, files: Sequence[InputFile], named: Mapping[str, NamedSource]
+) -> list[str] | None:
+    """What tells the rows of a source from those of another run; `None` when nothing does.
+
+    A query has the marks of what it names, if it reads nothing else.
+    """
+    if spec.query is None:
+        return marks_of(files) if files else None
+    marks = [each.marks for each in named.values()]
+    if not marks or None in marks or not reads_only(spec.query, named):
+        return None
+    return [text for each in marks for text in each or ()]
+
+
+def _shapes(spec: SourceSpec, files: Sequence[InputFile], settings: Settings) -> FileShapes | None:
+    """For files that must be alike."""
+    if not files or spec.format not in _COLUMNAR or _merges_schemas(spec):
+        return None
+    return FileShapes(reader=InputFiles(settings.storage), files=files, format=spec.format)
+
+
+def _texts(spec: SourceSpec, files: Sequence[InputFile]) -> TextCheck | None:
+    """For files whose text must not be changed."""
+    return TextCheck(spec=spec, files=files) if files and spec.format in _TEXTS else None
 
 
 def find_files(spec: SourceSpec, settings: Settings) -> list[InputFile]:
@@ -181,10 +256,11 @@ class _Reader:
     """Opens the frame of a source."""
 
     spec: SourceSpec
-    files: tuple[InputFile, ...] = ()
+    files: tuple[InputFile, ...]
+    named: Mapping[str, NamedSource]
 
     def __call__(self, session: PipelineSession) -> DataFrame:
-        return read_frame(session, self.spec, self.files)
+        return read_frame(session, self.spec, self.files, opened_all(session, self.named))
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,13 +311,6 @@ def _format(where: str, given: str | None) -> SourceFormat:
 def _absolute(where: str) -> str:
     """Java may have been started in another folder."""
     return where if "://" in where else str(Path(where).absolute())
-
-
-def _reader_options(where: str, form: SourceFormat, given: Mapping[str, str]) -> dict[str, str]:
-    options = {str(name): str(value) for name, value in given.items()}
-    if form is SourceFormat.CSV and has_tabs(where):
-        options.setdefault("sep", "\t")
-    return options
 
 
 def _require_bare(request: SourceRequest) -> None:

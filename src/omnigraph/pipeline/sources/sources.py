@@ -22,7 +22,14 @@ from omnigraph.pipeline.sources.frames import frame_types, project
 from omnigraph.pipeline.sources.guarded_values import project_guarded, with_lost_flags
 from omnigraph.pipeline.spark.errors import is_session_lost
 from omnigraph.pipeline.spark.lanes import require_spark
-from omnigraph.pipeline.spec.column_map import mistakes_told, plan_mapping, require_types
+from omnigraph.pipeline.spec.column_map import (
+    column_types,
+    look_at_mapping,
+    mistakes_told,
+    plan_mapping,
+    require_types,
+)
+from omnigraph.pipeline.spec.mistakes import Mistakes, as_one
 from omnigraph.pipeline.spec.pipeline_spec import ALL_COLUMNS, WHERE, Column, Expression, KeyParts
 
 if TYPE_CHECKING:
@@ -102,6 +109,8 @@ class FrameSource:
     """What Spark reads, where it is known."""
     shapes: FileShapes | None = None
     """Of files that must be alike."""
+    has_columns_of_files: bool = False
+    """Its columns are those that the schemas of its files tell."""
     texts: TextCheck | None = None
     """Of files whose text must not be changed."""
     is_empty: bool = False
@@ -126,33 +135,49 @@ class FrameSource:
 
     def _inputs(self, catalog: Catalog, session: PipelineSession) -> list[JobInput]:
         frame, names = self._opened(session)
-        mappings = [self._mapping(catalog, target, names) for target in self.targets]
-        if self.shapes is not None:
-            self.shapes.require_alike(_used_columns(self.targets, mappings))
-        if self.texts is not None:
-            self.texts.require_kept(session, frame, _plain_columns(mappings))
+        mistakes = Mistakes()
+        mappings: list[tuple[TargetSpec, RowMapping]] = []
+        for target in self.targets:
+            with mistakes.of_part(), mistakes_told(self.name, target):
+                mapping, wrong = look_at_mapping(catalog, target, names)
+                mappings.append((target, mapping))
+                if wrong:
+                    raise as_one(wrong)
+        if mistakes.are_none:
+            with mistakes.of_part():
+                self._require_files_fit(session, frame, mappings)
         inputs: list[JobInput] = []
-        for target, mapping in zip(self.targets, mappings, strict=True):
-            with mistakes_told(self.name, target):
-                mapped = self._projected(frame, mapping)
-            left_out = ORIGIN if _moves_rows(mapping) else ()
-            inputs.append(
-                FrameInput(
-                    name=self.name,
-                    frame=mapped.drop(*left_out),
-                    guarded=partial(_guarded, frame, mapping, mapped, left_out),
-                    mapping=mapping,
-                    marks=self.marks,
-                    secrets=self.secrets,
-                    require_same=self.require_same,
-                    files=self.files,
-                )
-            )
+        for target, mapping in mappings:
+            with mistakes.of_part(), mistakes_told(self.name, target):
+                inputs.append(self._input(frame, mapping))
+        mistakes.require_none()
         return inputs
 
-    def _mapping(self, catalog: Catalog, target: TargetSpec, names: Sequence[str]) -> RowMapping:
-        with mistakes_told(self.name, target):
-            return plan_mapping(catalog, target, names)
+    def _require_files_fit(
+        self,
+        session: PipelineSession,
+        frame: DataFrame,
+        mappings: Sequence[tuple[TargetSpec, RowMapping]],
+    ) -> None:
+        """Refuse files that differ, or whose text Spark would change."""
+        if self.shapes is not None:
+            self.shapes.require_alike(_used_columns(mappings))
+        if self.texts is not None:
+            self.texts.require_kept(session, frame, _plain_columns([each for _, each in mappings]))
+
+    def _input(self, frame: DataFrame, mapping: RowMapping) -> JobInput:
+        mapped = self._projected(frame, mapping)
+        left_out = ORIGIN if _moves_rows(mapping) else ()
+        return FrameInput(
+            name=self.name,
+            frame=mapped.drop(*left_out),
+            guarded=partial(_guarded, frame, mapping, mapped, left_out),
+            mapping=mapping,
+            marks=self.marks,
+            secrets=self.secrets,
+            require_same=self.require_same,
+            files=self.files,
+        )
 
     def _projected(self, frame: DataFrame, mapping: RowMapping) -> DataFrame:
         """The values of a mapping, of the types that they must have."""
@@ -169,23 +194,30 @@ class FrameSource:
         return mapped
 
     def _require_parts(self, frame: DataFrame, mapping: RowMapping) -> None:
-        """Refuse the first part of a mapping that Spark refuses by itself, by its name."""
+        """Refuse the parts of a mapping that Spark refuses by themselves, by their names."""
+        mapping = replace(mapping, distinct=False, dedupe=None)
         alone = [
             (name, replace(mapping, where=None, values={name: mapping.values[name]}))
             for name in mapping.values
         ]
         parts = [(WHERE, replace(mapping, values={}))] if mapping.where is not None else []
+        mistakes = Mistakes()
         for name, part in [*parts, *alone]:
-            try:
-                with source_errors(self.name, self.secrets):
-                    frame_types(project(frame, part))
-            except SourceError as error:
-                raise SourceError(
-                    f"{described(mapping, name, self.secrets)}: {error.message}",
-                    **error.details,
-                    property=name,
-                    type=mapping.item.name,
-                ) from None
+            with mistakes.of_part():
+                require_types(part, self._part_types(frame, name, part))
+        mistakes.require_none()
+
+    def _part_types(self, frame: DataFrame, name: str, part: RowMapping) -> dict[str, pa.DataType]:
+        try:
+            with source_errors(self.name, self.secrets):
+                return frame_types(project(frame, part))
+        except SourceError as error:
+            raise SourceError(
+                f"{described(part, name, self.secrets)}: {error.message}",
+                **error.details,
+                property=name,
+                type=part.item.name,
+            ) from None
 
     def _opened(self, session: PipelineSession) -> tuple[DataFrame, list[str]]:
         """The frame, and the names of its columns."""
@@ -285,11 +317,11 @@ def files_of(sources: Sequence[LoadSource]) -> list[InputFile]:
 
 
 def _used_columns(
-    targets: Sequence[TargetSpec], mappings: Sequence[RowMapping]
+    mappings: Sequence[tuple[TargetSpec, RowMapping]],
 ) -> frozenset[str] | None:
     """The columns that rows are made of; `None` if it may be any of them."""
     used: set[str] = set()
-    for target, mapping in zip(targets, mappings, strict=True):
+    for target, mapping in mappings:
         if not mapping.is_plain or (target.columns is None and not target.takes_same_names):
             return None
         used |= _plain_columns([mapping])
@@ -309,7 +341,9 @@ def _plain_columns(mappings: Sequence[RowMapping]) -> frozenset[str]:
 
 
 def _moves_rows(mapping: RowMapping) -> bool:
-    """Whether an expression may need rows in another order than that of their files."""
+    """Whether rows may come in another order than that of their files."""
+    if mapping.leaves_out_equals:
+        return True
     texts = [each.sql for each in mapping.values.values() if isinstance(each, Expression)]
     return any(_MOVES_ROWS.search(text) for text in [*texts, mapping.where or ""])
 
@@ -335,13 +369,14 @@ def _require_columns(
             properties=names,
             other=file.uri,
         )
-    types: dict[str, pa.DataType] = {}
-    for name, value in mapping.values.items():
-        if isinstance(value, Column):
-            if schema.names.count(value.name) > 1:
-                raise SourceError(f"it has more than one column `{value.name}`", column=value.name)
-            types[name] = schema.field(value.name).type
-    require_types(mapping, types)
+    repeated = [
+        value.name
+        for value in mapping.values.values()
+        if isinstance(value, Column) and schema.names.count(value.name) > 1
+    ]
+    if repeated:
+        raise SourceError(f"it has more than one column `{repeated[0]}`", column=repeated[0])
+    require_types(mapping, column_types(mapping, schema))
 
 
 def _is_cached(frame: DataFrame) -> bool:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from omnigraph.errors import SourceError
+from omnigraph.pipeline.files.csv_text import not_utf8
 from omnigraph.pipeline.files.source_errors import reading_errors, source_errors
 from omnigraph.pipeline.sources.frames import addresses_of
 from omnigraph.pipeline.spark.errors import our_address
@@ -78,12 +79,7 @@ class TextCheck:
         ).to_pylist()
         if rows:
             where = our_address(rows[0]["path"])
-            raise SourceError(
-                f"{where} is no UTF-8, in the line {rows[0]['line']!r}; convert it, or give its"
-                " encoding as an option of the reader (encoding=ISO-8859-1)",
-                source=self.spec.name,
-                path=where,
-            )
+            raise not_utf8(where, rows[0]["line"], self.spec.name)
 
     def _require_one_type(self, session: PipelineSession, names: Sequence[str]) -> None:
         from pyspark.sql import functions as f

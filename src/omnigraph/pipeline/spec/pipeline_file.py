@@ -22,18 +22,22 @@ from omnigraph.lang.suggest import did_you_mean
 from omnigraph.lang.yaml_tree import (
     Problems,
     ProblemsFull,
+    YamlList,
     YamlMap,
     YamlNode,
     YamlScalar,
     parse_yaml,
 )
 from omnigraph.limits import MAX_SOURCE_BYTES
+from omnigraph.pipeline.spec.coherence import require_coherent
 from omnigraph.pipeline.spec.pipeline_spec import (
     Column,
     Cursor,
     CursorType,
+    Dedupe,
     EdgeMapping,
     Expression,
+    Keep,
     KeyParts,
     NodeMapping,
     OnError,
@@ -69,16 +73,19 @@ _SOURCE_KEYS: Final = (
     *("format", "path", "table", "query", "options", "schema", "cursor", "timezone"),
 )
 _CURSOR_KEYS: Final = ("column", "type", "lag")
-_NODE_KEYS: Final = ("type", "from", "id", "columns", "where")
-_EDGE_KEYS: Final = ("type", "from", "id", "src", "dst", "columns", "where")
+_NODE_KEYS: Final = ("type", "from", "id", "columns", "where", "distinct", "dedupe")
+_EDGE_KEYS: Final = (
+    *("type", "from", "id", "src", "dst", "columns", "where", "distinct", "dedupe"),
+)
+_DEDUPE_KEYS: Final = ("by", "keep", "order")
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
 
 _ALLOWED: Final[Mapping[SourceFormat, tuple[Sequence[str], Sequence[str]]]] = {
     SourceFormat.NDJSON: (("path",), ()),
-    SourceFormat.JSON: (("path",), ("options", "cursor")),
-    SourceFormat.CSV: (("path",), ("options", "cursor", "schema")),
-    SourceFormat.PARQUET: (("path",), ("options", "cursor")),
-    SourceFormat.ORC: (("path",), ("options", "cursor")),
+    SourceFormat.JSON: (("path",), ("options", "cursor", "timezone")),
+    SourceFormat.CSV: (("path",), ("options", "cursor", "schema", "timezone")),
+    SourceFormat.PARQUET: (("path",), ("options", "cursor", "timezone")),
+    SourceFormat.ORC: (("path",), ("options", "cursor", "timezone")),
     SourceFormat.JDBC: (("options",), ("cursor", "timezone")),
     SourceFormat.TABLE: (("table",), ("options", "cursor", "timezone")),
     SourceFormat.SQL: (("query",), ("cursor", "timezone")),
@@ -147,8 +154,7 @@ def _read(root: Section) -> PipelineSpec:
         on_error=_on_error(root),
         embed=root.flag("embed"),
     )
-    _check_types(root, spec)
-    _check_fed(root, spec)
+    require_coherent(root, spec)
     return spec
 
 
@@ -356,6 +362,8 @@ def _nodes(root: Section, sources: Mapping[str, SourceSpec]) -> Iterator[NodeMap
             columns=_columns(section),
             id=_optional_value(section, "id"),
             where=section.text("where"),
+            distinct=section.flag("distinct"),
+            dedupe=_dedupe(section),
             definition=_definition(section),
             places=places_of(section),
             filled=filled_of(section),
@@ -376,10 +384,27 @@ def _edges(
                 columns=_columns(section),
                 id=_optional_value(section, "id"),
                 where=section.text("where"),
+                distinct=section.flag("distinct"),
+                dedupe=_dedupe(section),
                 definition=_definition(section),
                 places=places_of(section),
                 filled=filled_of(section),
             )
+
+
+def _dedupe(section: Section) -> Dedupe | None:
+    below = section.section("dedupe", _DEDUPE_KEYS)
+    if below is None:
+        return None
+    node = below.need("by")
+    names = [
+        below.reader.text(each, key) for each, key in below.reader.items(node, below.path("by"))
+    ]
+    if not names and isinstance(node, YamlList):
+        below.refuse("by", "value", "expected the columns whose values say that rows are the same")
+    keep = below.get("keep")
+    word = None if keep is None else below.reader.word(keep, below.path("keep"), Keep)
+    return Dedupe(by=tuple(names), order=below.needed_text("order"), keep=word or Keep.LAST)
 
 
 def _source_name(section: Section, sources: Mapping[str, SourceSpec]) -> str:
@@ -435,42 +460,6 @@ def _value(section: Section, node: YamlNode, key: str, *, or_key: bool = False) 
     wanted = "a column, {expr: …} or {key: …}" if or_key else "a column or {expr: …}"
     reader.refuse(node, key, "type", f"expected {wanted}, not a list")
     return Column(name="")
-
-
-def _check_types(root: Section, spec: PipelineSpec) -> None:
-    """A type is either of nodes or of edges, and nothing is declared twice."""
-    node_types = {node.type for node in spec.nodes if node.type}
-    both: tuple[tuple[str, Sequence[NodeMapping | EdgeMapping]], ...] = (
-        ("nodes", spec.nodes),
-        ("edges", spec.edges),
-    )
-    for name, mappings in both:
-        places = [place for place, _ in root.reader.items(root.get(name), name)]
-        sections = [place for place in places if isinstance(place, YamlMap)]
-        seen: set[str] = set()
-        for at, (place, mapping) in enumerate(zip(sections, mappings, strict=True)):
-            if mapping.definition in seen:
-                root.reader.refuse(
-                    place, f"{name}[{at}]", "duplicate", "the same declaration is there before"
-                )
-            seen.add(mapping.definition)
-            if name == "edges" and mapping.type in node_types:
-                root.reader.refuse(
-                    place, f"{name}[{at}].type", "duplicate", f"{mapping.type!r} is a node type"
-                )
-
-
-def _check_fed(root: Section, spec: PipelineSpec) -> None:
-    """A source that feeds nothing is a mistake."""
-    used = {node.source for node in spec.nodes} | {edge.source for edge in spec.edges}
-    if not used <= spec.sources.keys():
-        return  # A misspelled `from` would be told twice.
-    for name, node, key in root.entries("sources"):
-        source = spec.sources.get(name)
-        if source and source.format is not SourceFormat.NDJSON and name not in used:
-            root.reader.refuse(
-                node, key, "unused", "nothing is made from this source; name it in a `from`"
-            )
 
 
 def _definition(section: Section, *, without: str = "") -> str:

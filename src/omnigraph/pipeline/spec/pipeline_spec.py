@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from omnigraph.errors import InvalidArgument
 from omnigraph.graph.load.reject_options import ErrorAction
+from omnigraph.pipeline.spec.sql_tables import named_in, with_files_from
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -28,6 +29,8 @@ ALL_COLUMNS: Final = re.compile(r"[(,.]\s*\*\s*[,)]")
 """`*` as an argument in an expression of Spark."""
 WHERE: Final = ":where"
 """The condition of a mapping, among the names of its values: no property has such a name."""
+DEDUPE: Final = ":dedupe"
+"""So it is with what says which rows are the same."""
 
 
 class SourceFormat(StrEnum):
@@ -129,6 +132,22 @@ class SourceSpec:
     """Values of variables in its query; no error shows them."""
 
 
+class Keep(StrEnum):
+    """Which of the rows that share something stays."""
+
+    FIRST = "first"
+    LAST = "last"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dedupe:
+    """One row of those that are equal in some columns: the one with the least or greatest order."""
+
+    by: tuple[str, ...]
+    order: str
+    keep: Keep = Keep.LAST
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeMapping:
     """Rows of a source that become nodes of one type; `id` is None where the key gives it."""
@@ -138,6 +157,8 @@ class NodeMapping:
     columns: Mapping[str, Value]
     id: Value | None = None
     where: str | None = None
+    distinct: bool = False
+    dedupe: Dedupe | None = None
     definition: str = field(default="", repr=False)
     places: Places = field(default_factory=dict, compare=False, repr=False)
     filled: tuple[str, ...] = field(default=(), compare=False, repr=False)
@@ -156,6 +177,8 @@ class EdgeMapping:
     columns: Mapping[str, Value]
     id: Value | None = None
     where: str | None = None
+    distinct: bool = False
+    dedupe: Dedupe | None = None
     definition: str = field(default="", repr=False)
     places: Places = field(default_factory=dict, compare=False, repr=False)
     filled: tuple[str, ...] = field(default=(), compare=False, repr=False)
@@ -189,7 +212,21 @@ class PipelineSpec:
             raise InvalidArgument(
                 f"pipeline {self.name!r} has no source {source!r}; it has {', '.join(self.sources)}"
             )
-        return text_digest(json.dumps([spec.definition, sorted(self._fed(source))]))
+        known: list[object] = [spec.definition, sorted(self._fed(source))]
+        read = sorted(each.definition for each in self._read_below(source))
+        return text_digest(json.dumps([*known, read] if read else known))
+
+    def read_by(self, source: str) -> dict[str, SourceSpec]:
+        """The other sources that the query of a source names."""
+        query = self.sources[source].query
+        others = [name for name in self.sources if name != source]
+        return {name: self.sources[name] for name in named_in(query or "", others)}
+
+    def feeds_types(self, source: str) -> bool:
+        """Whether nodes or edges are made from a source, and not only queries read it."""
+        is_graph = self.sources[source].format is SourceFormat.NDJSON
+        fed = {each.source for each in self.nodes} | {each.source for each in self.edges}
+        return is_graph or source in fed
 
     def mentions(self, source: str, column: str) -> bool:
         """Whether a source, or what it feeds, has the name of a column as a word anywhere.
@@ -203,6 +240,16 @@ class PipelineSpec:
             word.search(text) or ALL_COLUMNS.search(text)
             for text in [self.sources[source].definition, *self._fed(source)]
         )
+
+    def _read_below(self, source: str) -> list[SourceSpec]:
+        found: dict[str, SourceSpec] = {}
+        waiting = [source]
+        while waiting:
+            for name, spec in self.read_by(waiting.pop()).items():
+                if name not in found and name != source:
+                    found[name] = spec
+                    waiting.append(name)
+        return list(found.values())
 
     def _fed(self, source: str) -> list[str]:
         return [
@@ -224,7 +271,12 @@ def with_paths_from(spec: PipelineSpec, folder: Path) -> PipelineSpec:
         graph=resolved(spec.graph),
         on_error=replace(spec.on_error, rejects=resolved(spec.on_error.rejects)),
         sources={
-            name: replace(each, path=resolved(each.path)) for name, each in spec.sources.items()
+            name: replace(
+                each,
+                path=resolved(each.path),
+                query=None if each.query is None else with_files_from(each.query, folder),
+            )
+            for name, each in spec.sources.items()
         },
     )
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from omnigraph.lang.yaml_tree import YamlMap, YamlScalar
-from omnigraph.pipeline.spec.pipeline_spec import WHERE
+from omnigraph.pipeline.spec.pipeline_spec import DEDUPE, WHERE
 from omnigraph.pipeline.spec.secrets import filled_values
 
 if TYPE_CHECKING:
@@ -25,8 +25,7 @@ def places_of(section: Section) -> dict[str, str]:
     keys, values = section.node.keys, section.node.values
     extents: dict[str, Extent] = {"": keys.get("type", section.node.extent)}
     extents |= {name: keys[name] for name in ("id", "src", "dst") if name in keys}
-    if "where" in keys:
-        extents[WHERE] = keys["where"]
+    extents |= {each: keys[each[1:]] for each in (WHERE, DEDUPE) if each[1:] in keys}
     for end in ("src", "dst"):
         extents |= {
             f"{end}:{part}": at for part, at in _keys(_below(values.get(end), "key")).items()

@@ -78,7 +78,7 @@ class ConfigReader:
                 node,
                 key,
                 "secret_in_file",
-                "a secret does not belong into the file; name a variable, as in ${NAME}",
+                "do not put secrets in the file; use an environment variable, as in ${NAME}",
             )
         if node.kind is ScalarKind.FLAG:
             return str(_is_true(node.text)).lower()
@@ -133,7 +133,7 @@ class ConfigReader:
                 node,
                 key,
                 "secret_in_file",
-                "the address carries a secret, which does not belong into the file; take it from a"
+                "the address carries a secret; do not put secrets in the file, use an environment"
                 " variable, as in ${NAME}",
             )
         missing = list(missing_variables(node.text, self.environ))

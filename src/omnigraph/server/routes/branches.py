@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 
 async def list_branches(context: RequestContext) -> Response:
     """The names of live branches."""
-    context.refuse_condition()
     await context.authorize(Action.READ)
     branches = await context.read(context.graph.branches.list)
     return answer(BranchListOutput(branches=sorted(branch.name for branch in branches)))
@@ -53,7 +52,6 @@ async def create_branch(context: RequestContext) -> Response:
 
 async def delete_branch(context: RequestContext) -> Response:
     """Delete a branch."""
-    context.refuse_condition()
     name = trimmed_argument(context.path["branch"], "branch")
     await context.authorize(Action.BRANCH_DELETE, target_branch=name)
     await context.write(lambda: context.graph.branches.delete(name), BRANCH_OPERATION_BYTES)

@@ -48,7 +48,6 @@ _PAGE: Final = (
 
 async def commit_changes(context: RequestContext) -> Response:
     """What a commit changed; who may not read its branch is told that there is no such commit."""
-    context.refuse_condition()
     single, several = known_parameters(context)
     limit = number_of(single, "limit", default=DEFAULT_PAGE)
     commit_id = context.path["commit_id"]
@@ -84,7 +83,6 @@ def _no_commit(commit_id: str) -> CommitNotFound:
 
 async def poll_changes(context: RequestContext) -> Response:
     """What happened on a branch since a cursor."""
-    context.refuse_condition()
     single, several = known_parameters(context)
     branch = context.query_branch()
     limit = number_of(single, "limit", default=DEFAULT_PAGE)
@@ -118,7 +116,6 @@ async def poll_changes(context: RequestContext) -> Response:
 
 async def diff(context: RequestContext) -> Response:
     """What differs between two states: heads of branches, commits or tags."""
-    context.refuse_condition()
     single, several = known_parameters(context)
     limit = number_of(single, "limit", default=DEFAULT_PAGE)
     has_stats = flag_of(single, "stats")

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
 async def list_commits(context: RequestContext) -> Response:
     """What the head of a branch reaches, newest first."""
-    context.refuse_condition()
     given, branch = context.query, context.query_branch()
     most = context.server.settings.queries.max_result_rows
     limit = min(number_of(given, "limit", default=most), most)
@@ -53,7 +52,6 @@ async def list_commits(context: RequestContext) -> Response:
 
 async def show_commit(context: RequestContext) -> Response:
     """One commit of any branch."""
-    context.refuse_condition()
     commit_id = context.path["commit_id"]
     await context.authorize(Action.READ)
     return await context.read(

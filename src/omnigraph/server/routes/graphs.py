@@ -65,6 +65,7 @@ OPERATIONS: Final = (
         handler=list_graphs,
         scope=Scope.SERVER,
         answer=GraphListOutput,
+        statuses=(400,),
         parameters=(
             Parameter(
                 name="include",

@@ -62,6 +62,7 @@ OPERATIONS: Final = (
         handler=health,
         scope=Scope.PUBLIC,
         answer=HealthOutput,
+        statuses=(400,),
     ),
     Operation(
         method="GET",
@@ -72,6 +73,7 @@ OPERATIONS: Final = (
         handler=ready,
         scope=Scope.PUBLIC,
         answer=ReadyOutput,
+        statuses=(400,),
         success=(200, 503),
     ),
 )

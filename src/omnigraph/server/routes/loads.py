@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
 async def load_lines(context: RequestContext) -> Response:
     """Load a body of lines; who may not, or not now, is told before a byte of it is read."""
-    context.refuse_condition()
     context.require_media_type(NDJSON)
     key, given = context.idempotency_key, context.query.get("from")
     branch = context.query_branch()

@@ -21,7 +21,8 @@ async def metrics(context: RequestContext) -> Response:
     if not context.server.shows_metrics:
         raise RouteNotFound("there is no such path")
     await require_server_action(context, Action.METRICS)
-    return Response(context.server.metrics.render(), media_type=MEDIA_TYPE)
+    text = await context.run(context.server.render_metrics)
+    return Response(text, media_type=MEDIA_TYPE)
 
 
 OPERATIONS: Final = (
@@ -34,6 +35,6 @@ OPERATIONS: Final = (
         handler=metrics,
         scope=Scope.SERVER,
         media_types=("text/plain",),
-        statuses=(404,),
+        statuses=(400, 404),
     ),
 )

@@ -60,6 +60,7 @@ async def mutate(context: RequestContext) -> Response:
     if_commit, key = condition_of(context), context.idempotency_key
     branch = MAIN_BRANCH if body.branch is None else body.branch
     timeout_s = context.write_timeout_s()
+    context.record.trail.runs(body.name)
     await context.authorize(Action.CHANGE, branch)
     result = await context.write(
         lambda: context.graph.mutate(
@@ -73,6 +74,7 @@ async def mutate(context: RequestContext) -> Response:
         ),
         context.received_bytes,
     )
+    context.record.trail.runs(result.query_name)
     return answer_receipt(context, mutation_body(result), result.commit)
 
 

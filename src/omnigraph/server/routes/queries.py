@@ -66,6 +66,7 @@ async def _rows(
 ) -> Response:
     form, js_safe = accepted_form(context), wants_js_safe(context)
     timeout_s = context.query_timeout_s()
+    context.record.trail.runs(body.name)
     await context.authorize_state(Action.READ, body.branch, body.snapshot)
 
     def run() -> Response:
@@ -77,6 +78,7 @@ async def _rows(
             snapshot=body.snapshot,
             timeout_s=timeout_s,
         )
+        context.record.trail.runs(result.query_name)
         context.server.metrics.query_rows.add(context.served.graph_id, amount=len(result))
         limits = context.server.settings.queries
         return answer_rows(result, form, limits, js_safe=js_safe, has_commit=has_commit)

@@ -22,7 +22,6 @@ BRANCH: Final = Parameter(name="branch", description="The branch; `main` without
 
 async def snapshot(context: RequestContext) -> Response:
     """What a branch holds, or held, by metadata alone."""
-    context.refuse_condition()
     branch, at = context.query_branch(), context.query.get("at")
     await context.authorize(Action.READ, branch)
 

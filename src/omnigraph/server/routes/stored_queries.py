@@ -38,7 +38,6 @@ if TYPE_CHECKING:
 
 async def list_queries(context: RequestContext) -> Response:
     """The catalog; of queries that differ in who may call them, those that the actor may."""
-    context.refuse_condition()
     await context.authorize(Action.READ, MAIN_BRANCH)
     entries = await context.read(context.graph.queries.list)
     return JsonAnswer({"queries": [entry.to_dict() for entry in entries]})
@@ -50,6 +49,7 @@ async def invoke_query(context: RequestContext) -> Response:
     if_commit, key = condition_of(context), context.idempotency_key
     form, js_safe = accepted_form(context), wants_js_safe(context)
     entry = await _find(context, context.path["name"])
+    context.record.trail.runs(entry.name)
     if entry.mutation:
         branch = MAIN_BRANCH if body.branch is None else body.branch
         await context.authorize(Action.CHANGE, branch)

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 async def list_tags(context: RequestContext) -> Response:
     """Every tag, by name."""
-    context.refuse_condition()
     await context.authorize(Action.READ)
     tags = await context.read(context.graph.tags.list)
     return JsonAnswer({"tags": [tag.to_dict() for tag in tags]})
@@ -48,7 +47,6 @@ async def create_tag(context: RequestContext) -> Response:
 
 async def show_tag(context: RequestContext) -> Response:
     """One tag."""
-    context.refuse_condition()
     name = trimmed_argument(context.path["tag"], "tag")
     await context.authorize(Action.READ)
     found = await context.read(lambda: context.graph.tags.get(name))
@@ -57,7 +55,6 @@ async def show_tag(context: RequestContext) -> Response:
 
 async def delete_tag(context: RequestContext) -> Response:
     """Delete a tag; its commit stays."""
-    context.refuse_condition()
     name = trimmed_argument(context.path["tag"], "tag")
     await context.authorize(Action.BRANCH_DELETE, target_branch=name)
     await context.write(lambda: context.graph.tags.delete(name), BRANCH_OPERATION_BYTES)

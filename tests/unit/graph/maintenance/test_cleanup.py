@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -15,6 +16,7 @@ import pytest
 from tests.unit.graph.graphs import (
     Killed,
     Opened,
+    age_files,
     committed,
     killed_at,
     names,
@@ -51,6 +53,7 @@ from omnigraph.graph.recovery.leases import MAINTENANCE_SCOPE
 from omnigraph.settings import load_settings
 from omnigraph.storage.old_versions import VersionFile
 
+UNFOLDED = {"AUTO_MAINTENANCE": "0"}
 HOUR = 3600
 DAY = 24 * HOUR
 
@@ -129,15 +132,8 @@ def grown(graphs: Opened, times: int = 8) -> Graph:
     graph = graphs.init(AUTO_MAINTENANCE="0")
     for number in range(times):
         upsert(graph, f"p{number}")
-    age(graphs.root)
+    age_files(graphs.root)
     return graph
-
-
-def age(root: Path, seconds: int = DAY) -> None:
-    """Everything that is there was made so long ago."""
-    for path in root.rglob("*"):
-        made = path.stat().st_mtime - seconds
-        os.utime(path, (made, made))
 
 
 def versions(root: Path, location: str) -> list[int]:
@@ -196,6 +192,30 @@ def test_old_versions_go_and_a_read_of_them_says_so(graphs: Opened) -> None:
     require_settled(graph)
 
 
+def test_a_preview_tells_the_bytes_that_are_then_removed(graphs: Opened) -> None:
+    """Of old versions themselves, data, indexes and marks of deleted rows, on two lines."""
+    graph = graphs.init("node Person { name: String @key  age: I32? @index }", **UNFOLDED)
+    for number in range(4):
+        upsert(graph, f"p{number}", "both", age=number)
+    graph.maintenance.ensure_indices()
+    graph.branches.create("rev")
+    for branch in ("main", "rev"):
+        for number in range(4):
+            upsert(graph, f"q{number}", "both", branch=branch, age=number)
+        graph.maintenance.optimize(branch=branch)
+        upsert(graph, "both", branch=branch, age=9)
+        upsert(graph, "last", branch=branch)
+    age_files(graphs.root)
+    with closing(graphs.read_only()) as reader:
+        preview = clean(reader, confirm=False)
+    removed = clean(graph)
+    assert [each.to_dict() for each in preview.tables] == [
+        each.to_dict() for each in removed.tables
+    ]
+    assert removed.tables[0].bytes_removed > 10_000
+    assert clean(graph, confirm=False).tables[0].bytes_removed == 0
+
+
 def test_a_gap_is_not_taken_for_the_end_of_a_line(graphs: Opened) -> None:
     graph, other = grown(graphs), graphs.open()
     assert names(other) == names(graph)
@@ -223,7 +243,7 @@ def test_a_lazy_branch_keeps_what_it_shares_and_where_it_began(graphs: Opened) -
     graph.branches.create("rev")
     for number in range(6):
         upsert(graph, f"later{number}")
-    age(graphs.root)
+    age_files(graphs.root)
     clean(graph)
     assert names(graph, "rev") == ["p0", "p1"]
     upsert(graph, "own", branch="rev")
@@ -238,7 +258,7 @@ def test_a_head_keeps_what_it_shows_though_nothing_else_names_it(
     graph.branches.create("rev")
     for number in range(6):
         upsert(graph, f"later{number}")
-    age(graphs.root)
+    age_files(graphs.root)
 
     def without_forks(coordinator: GraphCoordinator, **options: int) -> CleanupFacts:
         return replace(gather_facts(coordinator, **options), forks={})
@@ -254,7 +274,7 @@ def test_a_branch_keeps_the_base_of_its_merge(graphs: Opened) -> None:
     for number in range(6):
         upsert(graph, f"own{number}", branch="rev")
         upsert(graph, f"later{number}")
-    age(graphs.root)
+    age_files(graphs.root)
     clean(graph)
     assert len(versions(graphs.root, place(graph, branch="rev"))) == 3
     graph.branches.merge("rev")
@@ -292,7 +312,7 @@ def test_branches_that_were_merged_keep_the_base_of_their_next_merge(
         upsert(graph, f"more{number}", branch="rev")
         upsert(graph, f"newer{number}")
     base = graph.branches.merge_plan("rev").base_commit_id
-    age(graphs.root)
+    age_files(graphs.root)
     clean(graph)
     other = graphs.open()
     assert other.branches.merge_plan("rev").base_commit_id == base
@@ -362,7 +382,7 @@ def test_a_write_that_was_armed_keeps_what_it_expects(graphs: Opened) -> None:
         upsert(graph, "cut off")
     needed = needed_now(graph._graph)["sidecars"]
     assert needed == {(pin.location, None): {pin.version, pin.version + 1}}
-    age(graphs.root)
+    age_files(graphs.root)
     clean(graph)  # settles it first
     assert names(graph) == [f"p{number}" for number in range(8)]
     upsert(graph, "next")
@@ -401,7 +421,7 @@ def test_a_table_that_something_else_moved_is_left_alone(graphs: Opened) -> None
     snapshot.handle(snapshot.type("Person")).dataset.checkout_version((None, None)).delete(
         "id = 'p0'"
     )
-    age(graphs.root)
+    age_files(graphs.root)
     before = versions(graphs.root, location)
     report = clean(graph)
     (person,) = [each for each in report.tables if each.table_key == "node:Person"]
@@ -489,7 +509,7 @@ def test_what_deleted_branches_and_dead_creations_left_goes(graphs: Opened) -> N
     fresh = graphs.open()
     kinds = [(each.kind, each.name) for each in clean(fresh, confirm=False).leftovers]
     assert kinds == [("table line", f"node:Person {line}"), ("branch", line.removeprefix("b-"))]
-    age(graphs.root, 2 * HOUR)
+    age_files(graphs.root, 2 * HOUR)
     assert len(clean(fresh).leftovers) == 3
     assert clean(fresh).leftovers == ()
     assert not list(graphs.root.rglob("tree/b-*"))
@@ -526,6 +546,31 @@ def test_work_files_and_strays_go_when_they_are_old(graphs: Opened) -> None:
     assert (root / "nodes/00000000000000fe-0000000000000001/_versions/x").exists()
 
 
+@pytest.mark.parametrize("table", ["__manifest", "node"])
+def test_a_line_that_a_killed_cleanup_cut_off_goes_with_the_next(
+    graphs: Opened, table: str
+) -> None:
+    graph = grown(graphs, times=1)
+    location = table if table == "__manifest" else place(graph)
+    rest = graphs.root / location / "tree" / "b-01j00000000000000000000000" / "_versions" / "x"
+    rest.parent.mkdir(parents=True)
+    rest.write_bytes(b"")
+    age_files(graphs.root)
+    (found,) = clean(graph).leftovers
+    assert found.error is None
+    assert clean(graph).leftovers == ()
+    assert not rest.parents[1].exists()
+
+
+def test_a_folder_that_a_killed_cleanup_emptied_goes_with_the_next(graphs: Opened) -> None:
+    graph = grown(graphs, times=1)
+    folder = graphs.root / "nodes" / "00000000000000ff-0000000000000001"
+    (folder / "_versions").mkdir(parents=True)
+    (found,) = clean(graph).leftovers
+    assert (found.kind, found.error) == ("unregistered table", None)
+    assert not folder.exists()
+
+
 def test_what_a_running_job_works_with_stays_however_old_it_is(graphs: Opened) -> None:
     graph = grown(graphs, times=1)
     coordinator = graph._graph
@@ -559,7 +604,7 @@ def test_a_line_for_a_schema_change_goes_after_an_hour(graphs: Opened) -> None:
     snapshot = graph.snapshot()
     snapshot.handle(snapshot.type("Person")).dataset.create_branch("scratch-x")
     assert clean(graph).leftovers == ()
-    age(graphs.root, 2 * HOUR)
+    age_files(graphs.root, 2 * HOUR)
     assert [each.name for each in clean(graph).leftovers] == ["node:Person scratch-x"]
 
 
@@ -570,6 +615,19 @@ def test_versions_of_the_manifest_go_and_history_stays(graphs: Opened) -> None:
     assert [each.kind for each in found] == ["manifest versions"]
     assert len(versions(graphs.root, "__manifest")) <= 21
     assert [each.graph_commit_id for each in graphs.open().commits] == history
+
+
+def test_beside_a_live_branch_nothing_is_left_for_a_second_cleanup(graphs: Opened) -> None:
+    graph = grown(graphs, times=2)
+    graph.branches.create("rev")
+    for number in range(24):
+        upsert(graph, f"later{number}")
+    age_files(graphs.root)
+    assert [each.kind for each in clean(graph).leftovers] == ["manifest versions"]
+    assert clean(graph, confirm=False).leftovers == ()
+    again = clean(graph)
+    assert (again.leftovers, again.errors) == ((), ())
+    assert names(graphs.open(), "rev") == ["p0", "p1"]
 
 
 def test_the_table_of_a_dropped_type_goes_when_no_commit_that_stays_shows_it(
@@ -612,4 +670,4 @@ def rewind(graphs: Opened, graph: Graph) -> None:
         monotonic_us = staticmethod(clock.monotonic_us)
 
     graph._graph.clock = Later()  # type: ignore[assignment]
-    age(graphs.root)
+    age_files(graphs.root)

@@ -1,9 +1,10 @@
 """Maintenance happens by itself: what is due is done, and nobody who reads or writes notices it."""
 
 import math
+import os
 import threading
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 
 import pyarrow as pa
 import pytest
@@ -184,6 +185,31 @@ def test_a_round_keeps_what_the_newest_commits_of_each_branch_show(graphs: Opene
     assert readable("main") == [4, 5, 6, 7, 8]
     # Where the branch began, which is the head of main, and its own newest.
     assert readable("dev") == [4, 5, 6, 7, 8, 12, 13, 14, 15, 16]
+
+
+@pytest.mark.parametrize("is_asked", [True, False], ids=["asked", "background"])
+def test_a_round_keeps_work_files_as_long_as_the_settings_say(
+    graphs: Opened, *, is_asked: bool
+) -> None:
+    graphs.init().close()
+    note = graphs.root / "__staging" / "01J00000000000000000000000" / "note.json"
+    note.parent.mkdir(parents=True)
+    note.write_bytes(b"{}")
+    made = note.stat().st_mtime - 10 * 86_400
+    os.utime(note, (made, made))
+
+    def round_with(days: int) -> None:
+        with closing(graphs.open(PIPELINE_STAGING_TTL_DAYS=str(days))) as graph:
+            if is_asked:
+                assert graph.maintenance.run_due().errors == ()
+            else:
+                graph.maintenance.start(every_s=3600)
+                graph.maintenance.stop()
+
+    round_with(30)
+    assert note.exists()
+    round_with(7)
+    assert not note.exists()
 
 
 @pytest.fixture

@@ -283,6 +283,10 @@ def _removes(graph: Graph, branch: str) -> None:
     remove(graph, branch=branch, Person=["n"], Knows=["hangs"])
 
 
+def _removes_new(graph: Graph, branch: str) -> None:
+    remove(graph, branch=branch, Person=["new"])
+
+
 def _sets(age: int) -> Change:
     return lambda graph, branch: people(graph, branch, n=age)
 
@@ -863,6 +867,30 @@ def test_a_base_that_went_with_its_branch_is_replaced_by_an_older_one(small: Gra
     assert planned(small, "b", into="c") == []
     assert small.branches.merge("b", into="c").outcome == "merged"
     assert ages(small, "c") == {"b": 1, "c": 1, "n": 0, "new": 1, "x": 0, "y": 0}
+
+
+@pytest.mark.parametrize("way", ["fast_forward", "merged", "decided"])
+@pytest.mark.parametrize(
+    ("source", "target"),
+    [(_adds(2), _removes_new), (_removes_new, _adds(2)), (_removes_new, _sets(7))],
+    ids=["removed by the target", "removed by the source", "removed by the source alone"],
+)
+def test_what_came_from_a_gone_base_and_was_removed_does_not_come_back_unasked(
+    small: Graph, way: str, source: Change, target: Change
+) -> None:
+    """The base that is left never had the entity, and neither has the side that removed it."""
+    for name in ("b", "c", "d"):
+        small.branches.create(name)
+    people(small, "d", new=1, other=1)
+    for name in ("b", "c"):
+        if way != "fast_forward":
+            people(small, name, **{name: 1, "other": 1 if way == "merged" else 3})
+        merged = small.branches.merge("d", into=name, strategy="theirs")
+        assert merged.outcome == ("fast_forward" if way == "fast_forward" else "merged")
+    small.branches.delete("d")
+    source(small, "b")
+    target(small, "c")
+    assert ("Person", "new", "delete_vs_update") in planned(small, "b", into="c")
 
 
 def test_a_base_that_a_gone_branch_had_inherited_is_read_where_it_was_made(small: Graph) -> None:

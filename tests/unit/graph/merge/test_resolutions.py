@@ -6,13 +6,11 @@ import json
 from datetime import date
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
 import pytest
-from tests.unit.engine.graphs import fill, put, remove
+from tests.unit.engine.graphs import remove
 from tests.unit.graph.graphs import Opened
 from tests.unit.graph.merge.merges import (
     ages,
-    apart,
     head,
     knows,
     links,
@@ -21,7 +19,8 @@ from tests.unit.graph.merge.merges import (
     planned,
 )
 
-from omnigraph.errors import IdempotencyKeyReused, InvalidArgument, MergeConflicts
+from omnigraph.errors import IdempotencyKeyReused, InvalidArgument
+from omnigraph.graph.merge.resolutions import resolution_bodies
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -203,7 +202,11 @@ MALFORMED: list[Any] = [
     ["ours"],
     "ours",
     7,
-    {"type": "Person", "id": "both", "take": "ours"},
+    {"Person": "ours"},
+    {"type": "Person", "id": "both", "take": "mine"},
+    {},
+    "\ud800",
+    bytearray(b"ours"),
     b"ours",
     b"[]",
     b"{",
@@ -239,6 +242,62 @@ def test_a_wrong_line_is_named(contested: Graph) -> None:
     assert caught.value.details["line"] == 3
 
 
+ONE = {"type": "Person", "id": "both", "take": "theirs"}
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        ONE,
+        [ONE],
+        (ONE,),
+        {"it": ONE}.values(),
+        json.dumps(ONE),
+        f"\r\n{json.dumps(ONE)}\r\n",
+        json.dumps(ONE).encode(),
+        bytearray(json.dumps(ONE).encode()),
+    ],
+    ids=lambda given: type(given).__name__,
+)
+def test_decisions_come_in_several_forms(contested: Graph, given: Any) -> None:  # noqa: ANN401
+    left = planned(contested, into="t", resolutions=given)
+    assert {each for _, each, _ in left} == KINDS.keys() - {"both"}
+
+
+def test_a_request_carries_decisions_as_they_were_meant() -> None:
+    row = {"type": "Person", "id": "new", "row": {"name": "new"}}
+    lines = f"{json.dumps(ONE)}\n{json.dumps(row)}\n"
+    assert resolution_bodies(lines) == resolution_bodies([ONE, row]) == [ONE, row]
+    assert resolution_bodies(ONE) == [ONE]
+    assert resolution_bodies(None) is None
+    with pytest.raises(InvalidArgument, match="resolution 1: take is 'mine'"):
+        resolution_bodies({"type": "Person", "id": "a", "take": "mine"})
+
+
+@pytest.mark.parametrize("given", [7, 7.5, True], ids=str)
+def test_what_holds_no_decisions_is_told_what_does(contested: Graph, given: Any) -> None:  # noqa: ANN401
+    with pytest.raises(InvalidArgument, match="a mapping, a list of mappings, or lines of JSON"):
+        contested.branches.merge_plan("b", into="t", resolutions=given)
+
+
+@pytest.mark.parametrize(
+    ("unused", "text"),
+    [
+        ([("Person", "x")], "the resolution of Person 'x' is for an entity without a conflict"),
+        ([("Person", "bth")], r"remove it; did you mean Person 'both'\?"),
+        ([("Doc", "both")], r"remove it; did you mean Person 'both'\?"),
+        ([("Person", "?")], "is one of Person 'both', Person 'cut', Person 'gone' and 2 more"),
+        ([("Nothing", "a"), ("Person", "y")], "Nothing 'a', Person 'y' are for entities without"),
+    ],
+)
+def test_decisions_without_a_conflict_are_refused_while_there_are_others(
+    contested: Graph, unused: list[tuple[str, str]], text: str
+) -> None:
+    given = [{"type": name, "id": each, "take": "ours"} for name, each in unused]
+    with pytest.raises(InvalidArgument, match=text):
+        contested.branches.merge_plan("b", into="t", resolutions=[*every("ours")[:1], *given])
+
+
 def test_decisions_for_a_merge_that_has_nothing_to_do_are_refused(contested: Graph) -> None:
     contested.branches.create("idle", from_="t")
     with pytest.raises(InvalidArgument):
@@ -256,146 +315,3 @@ def test_the_key_of_a_request_knows_its_decisions(contested: Graph, copy: str) -
     assert merged("ours", order="another") == first
     with pytest.raises(IdempotencyKeyReused):
         merged("theirs")
-
-
-# --- rules ------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def small(graphs: Opened) -> Graph:
-    """Three persons, an edge."""
-    graph = graphs.init()
-    people(graph, "main", x=0, y=0, n=0)
-    knows(graph, "main", e="x-y")
-    return graph
-
-
-def _removes(graph: Graph, branch: str) -> None:
-    remove(graph, branch=branch, Person=["n"])
-
-
-def _orphan(take: str) -> list[dict[str, str]]:
-    return [{"type": "Knows", "id": "new", "take": take}]
-
-
-@pytest.mark.parametrize("take", ["delete", "base", "ours"])
-def test_an_edge_of_the_source_without_its_node_is_left_out(small: Graph, take: str) -> None:
-    apart(small, lambda graph, branch: knows(graph, branch, new="x-n", e="x-y:3"), _removes)
-    assert planned(small) == [("Knows", "new", "orphan_edge")]
-    assert planned(small, resolutions=_orphan("theirs")) == [("Knows", "new", "orphan_edge")]
-    commit = made(small.branches.merge("b", resolutions=_orphan(take)))
-    assert links(small) == {"e": "x-y:3"}
-    assert commit.stats["merge"]["decided"] == [
-        {"type": "Knows", "id": "new", "kind": "rule", "take": take}
-    ]
-
-
-@pytest.mark.parametrize("take", ["delete", "base", "theirs"])
-def test_an_edge_of_the_target_without_its_node_is_removed(small: Graph, take: str) -> None:
-    apart(small, _removes, lambda graph, branch: knows(graph, branch, new="n-x"))
-    assert planned(small, resolutions=_orphan("ours")) == [("Knows", "new", "orphan_edge")]
-    small.branches.merge("b", resolutions=_orphan(take))
-    assert (links(small), ages(small)) == ({"e": "x-y"}, {"x": 0, "y": 0})
-
-
-def test_an_edge_without_its_node_gets_another_one(small: Graph) -> None:
-    apart(small, _removes, lambda graph, branch: knows(graph, branch, new="n-x"))
-    chosen = [{"type": "Knows", "id": "new", "row": {"from": "y", "to": "x"}}]
-    small.branches.merge("b", resolutions=chosen)
-    assert links(small) == {"e": "x-y", "new": "y-x"}
-
-
-def test_an_edge_that_was_moved_to_a_deleted_node_stays_where_it_was(small: Graph) -> None:
-    apart(small, lambda graph, branch: knows(graph, branch, e="x-n"), _removes)
-    chosen = [{"type": "Knows", "id": "e", "take": "base"}]
-    small.branches.merge("b", resolutions=chosen)
-    assert links(small) == {"e": "x-y"}
-
-
-def test_a_decision_for_the_node_brings_the_orphan_of_it(small: Graph) -> None:
-    """The node was changed there and deleted here; taking the deletion strands its new edge."""
-
-    def source(graph: Graph, branch: str) -> None:
-        people(graph, branch, n=1)
-        knows(graph, branch, new="x-n")
-
-    apart(small, source, _removes)
-    node = {"type": "Person", "id": "n", "take": "ours"}
-    assert planned(small) == [("Person", "n", "delete_vs_update")]
-    assert planned(small, resolutions=[node]) == [("Knows", "new", "orphan_edge")]
-    assert planned(small, strategy="ours") == [("Knows", "new", "orphan_edge")]
-    assert planned(small, strategy="theirs") == []
-    done = small.branches.merge("b", resolutions=[node, *_orphan("delete")])
-    assert made(done).stats["merge"]["decided_count"] == 2
-    assert (links(small), ages(small)) == ({"e": "x-y"}, {"x": 0, "y": 0})
-
-
-def test_one_decision_may_bring_out_the_need_of_another(graphs: Opened) -> None:
-    """The row that is given for one edge takes the place of a second one, decided as well."""
-    graph = graphs.init(
-        "node P { name: String @key } edge L: P -> P { @unique(src, dst) } edge M: P -> P"
-    )
-    fill(graph, P=[{"name": each} for each in "abcn"])
-    graph.branches.create("b")
-    remove(graph, branch="b", P=["n"])
-    put(graph, branch="b", L=[{"id": "other", "src": "a", "dst": "b"}])
-    put(graph, L=[{"id": "new", "src": "a", "dst": "n"}])
-    moved: dict[str, Any] = {"type": "L", "id": "new", "row": {"from": "a", "to": "b"}}
-    assert planned(graph, resolutions=[moved]) == [("L", "other", "unique_violation")]
-    both = [moved, {"type": "L", "id": "other", "take": "delete"}]
-    decided = made(graph.branches.merge("b", resolutions=both)).stats["merge"]["decided"]
-    assert [(each["id"], each["take"]) for each in decided] == [("new", "row"), ("other", "delete")]
-    assert graph.snapshot().scan("L").read_all()["id"].to_pylist() == ["new"]
-
-
-def test_a_value_that_both_took_is_decided_by_the_one_that_is_told(graphs: Opened) -> None:
-    graph = graphs.init()
-    apart(
-        graph,
-        lambda graph, branch: put(graph, branch=branch, Person=[{"name": "s", "email": "e"}]),
-        lambda graph, branch: put(graph, branch=branch, Person=[{"name": "t", "email": "e"}]),
-    )
-    assert planned(graph) == [("Person", "s", "unique_violation")]
-    row = {"name": "s", "email": "other"}
-    graph.branches.merge("b", resolutions=[{"type": "Person", "id": "s", "row": row}])
-    found = graph.snapshot().scan("Person").read_all().to_pylist()
-    assert {each["id"]: each["email"] for each in found} == {"s": "other", "t": "e"}
-
-
-def test_no_decision_invents_an_edge_for_a_count(graphs: Opened) -> None:
-    """What is told of a broken count is the node, which is no edge of the type."""
-    graph = graphs.init("node P { name: String @key } edge L: P -> P @card(1..)")
-    fill(
-        graph,
-        P=[{"name": "a"}, {"name": "b"}],
-        L=[{"id": "1", "src": "a", "dst": "a"}, {"id": "2", "src": "a", "dst": "b"}],
-    )
-    apart(
-        graph,
-        lambda graph, branch: remove(graph, branch=branch, L=["1"]),
-        lambda graph, branch: remove(graph, branch=branch, L=["2"]),
-    )
-    assert planned(graph) == [("L", "a", "cardinality_violation")]
-    chosen = [{"type": "L", "id": "a", "row": {"from": "a", "to": "b"}}]
-    with pytest.raises(MergeConflicts):
-        graph.branches.merge("b", resolutions=chosen)
-
-
-def test_a_row_cannot_give_a_blob(graphs: Opened) -> None:
-    graph = graphs.init("node File { name: String @key  x: Blob?  n: I32? }")
-    cell = pa.struct([pa.field("data", pa.large_binary()), pa.field("uri", pa.string())])
-    graph.branches.create("b")
-    for branch, data in (("b", b"1"), ("main", b"2")):
-        with graph.write(branch) as writer:
-            blobs = pa.array([{"data": data, "uri": None}], cell)
-            writer.upsert("File", pa.table({"name": ["f"], "x": blobs}))
-            writer.commit()
-    row: dict[str, object] = {"name": "f", "n": 1}
-    with pytest.raises(InvalidArgument, match="blob 'x'"):
-        graph.branches.merge(
-            "b", resolutions=[{"type": "File", "id": "f", "row": row | {"x": "base64:AA=="}}]
-        )
-    (conflict,) = graph.branches.merge_plan("b").conflict_list
-    assert conflict.message.endswith("different values of x")
-    graph.branches.merge("b", resolutions=[{"type": "File", "id": "f", "take": "theirs"}])
-    assert graph.blob("node", "File", "f", "x").read() == b"1"

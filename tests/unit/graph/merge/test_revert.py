@@ -116,6 +116,42 @@ def test_a_conflict_names_how_things_are(small: Graph) -> None:
     assert conflicts(small, inserted) == [("Person", "new", "delete_vs_update")]
 
 
+def _text(graph: Graph, commit: str) -> str:
+    with pytest.raises(MergeConflicts) as caught:
+        graph.commits.revert(commit)
+    return caught.value.message
+
+
+def test_a_conflict_tells_of_the_commit_and_the_branch(small: Graph) -> None:
+    changed = people(small, "main", x=1)
+    people(small, "main", x=2)
+    assert _text(small, changed).endswith(
+        "Person 'x' was changed by the commit and again on the branch since: its values before"
+        " the commit and now differ in age"
+    )
+    remove(small, Knows=["e", "hangs"], Person=["x"])
+    assert _text(small, changed).endswith(
+        "Person 'x' was changed by the commit and deleted on the branch since"
+    )
+    removed = remove(small, Person=["y"])
+    people(small, "main", y=4)
+    assert _text(small, removed).endswith(
+        "Person 'y' was deleted by the commit and inserted on the branch since, with other values"
+        " of age"
+    )
+    inserted = people(small, "main", new=1)
+    people(small, "main", new=2)
+    assert _text(small, inserted).endswith(
+        "Person 'new' was inserted by the commit and changed on the branch since"
+    )
+
+
+def test_a_broken_rule_of_a_revert_advises_no_resolution(small: Graph) -> None:
+    inserted = people(small, "main", new=1)
+    knows(small, "main", late="x-new")
+    assert _text(small, inserted).endswith("dst 'new' not found in Person")
+
+
 def test_a_later_edge_needs_the_node_that_the_commit_inserted(small: Graph) -> None:
     inserted = people(small, "main", new=1)
     later = knows(small, "main", late="x-new")

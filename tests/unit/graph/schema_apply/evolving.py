@@ -16,7 +16,7 @@ PERSON = {
     "photo": "Blob?",
     "face": "Vector(2)?",
 }
-CITY = "node City { name: String @key  size: I32  @range(size, 0..100) }"
+CITY = "node City { name: String @key  size: I32 @index  @range(size, 0..100) }"
 KNOWS = "edge Knows: Person -> Person { since: I32? }"
 IN = "edge In: Person -> City"
 

@@ -78,6 +78,43 @@ def test_a_step_that_cannot_be_done_refuses_the_whole_schema(graphs: Opened, cod
     assert listing(graphs.root) == before, "nothing was written"
 
 
+def _indexed(graph: Graph, name: str) -> set[str | None]:
+    """The properties of a type that have an index."""
+    snapshot = graph.snapshot()
+    handle = snapshot.handle(snapshot.type(name))
+    return {index.property_name for index in graph._graph.tables.index_coverage(handle)}
+
+
+EMBEDDED = "node Doc {{ slug: String @key  title: String?  body: String?  vec: Vector(2)? {} }}"
+
+
+@pytest.mark.parametrize("wanted", ['@embed(title, model="m")', '@embed(body, model="other")'])
+def test_the_source_and_the_model_of_an_embedding_cannot_be_changed(
+    graphs: Opened, wanted: str
+) -> None:
+    graph = graphs.init(EMBEDDED.format('@embed(body, model="m")'))
+    before = listing(graphs.root)
+    plan = graph.schema.plan(EMBEDDED.format(wanted))
+    assert not plan.supported
+    with pytest.raises(SchemaRefused, match="OG-VE-101") as refused:
+        graph.schema.apply(plan)
+    assert {item["code"] for item in _told(refused.value)} == {"OG-VE-101"}
+    assert listing(graphs.root) == before, "nothing was written"
+
+
+def test_an_index_that_is_dropped_is_removed_by_the_next_build(graphs: Opened) -> None:
+    graph = graphs.init(BEFORE)
+    fill(graph)
+    graph.maintenance.ensure_indices()
+    rows, built = content(graph), _indexed(graph, "City")
+    assert "size" in built
+    graph.schema.apply(BEFORE.replace("I32 @index", "I32"))
+    graph.maintenance.ensure_indices()
+    assert _indexed(graph, "City") == built - {"size"}
+    assert content(graph) == rows
+    assert graph.maintenance.ensure_indices().commit is None
+
+
 RULES = {
     "@unique(email)": ["p1", "p2"],
     "@range(age, 0..40)": ["p0", "p1", "p2", "p8"],

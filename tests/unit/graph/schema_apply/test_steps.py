@@ -121,6 +121,7 @@ STEPS: dict[str, tuple[str, list[str], Callable[[Rows], Rows]]] = {
     "allow nulls": (BEFORE.replace("size: I32", "size: I32?"), ["drop_constraint"], _same),
     "index a text": (person(email="String? @index"), ["add_index"], _same),
     "index a number": (person(age="I32? @index"), ["add_index"], _same),
+    "drop an index": (BEFORE.replace("I32 @index", "I32"), ["drop_index"], _same),
     "describe": (person(age='I32? @description("in years")'), ["update_metadata"], _same),
     "everything at once": (
         person(

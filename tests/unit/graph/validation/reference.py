@@ -4,7 +4,8 @@ Rows hold stored values: epoch numbers for Date and DateTime. Input rows have th
 of check 1 only missing values are left.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 
@@ -56,6 +57,16 @@ def expected_findings(
     """Every violation, in order."""
     write = _Write(catalog, deltas, graph)
     return sorted(write.findings())
+
+
+def of_every_kind(kinds: Sequence[Hashable], limit: int) -> list[int]:
+    """Which of the violations in order are reported: of each kind up to three before others."""
+    met: Counter[Hashable] = Counter()
+    ranked = []
+    for number, kind in enumerate(kinds):
+        ranked.append((min(met[kind], 3), number))
+        met[kind] += 1
+    return sorted(number for _, number in sorted(ranked)[:limit])
 
 
 def kind_of(item: NodeType | EdgeType, name: str) -> PropType:

@@ -1,11 +1,14 @@
 """The order of reporting, the limits, and what the whole evaluator promises."""
 
 import pickle
+from dataclasses import replace
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from tests.property.strategies import CATALOG
 from tests.unit.graph.validation.memory_rows import MemoryRows, Record, delta_of, rows_of
+from tests.unit.graph.validation.reference import of_every_kind
 
 from omnigraph.errors import (
     ConstraintViolation,
@@ -28,6 +31,7 @@ from omnigraph.graph.validation import (
     refuse_mutation,
     validate,
 )
+from omnigraph.graph.validation.findings import select
 from omnigraph.lang import Catalog
 
 
@@ -104,15 +108,56 @@ def test_inside_a_row_properties_come_as_declared(catalog: Catalog) -> None:
     assert [one.properties for one in found.violations] == [("age",), ("height",)]
 
 
-@pytest.mark.parametrize("limit", [1, 2, 999])
-def test_the_first_violations_do_not_depend_on_the_limit(catalog: Catalog, limit: int) -> None:
+@pytest.mark.parametrize("limit", [1, 2, 4, 5, 999])
+def test_what_is_reported_does_not_depend_on_how_much_is_made(catalog: Catalog, limit: int) -> None:
     people = [_person(f"p{at:04}", age=200, email=f"{at % 7}@") for at in range(2_000, 0, -1)]
     delta = delta_of(catalog.node_types["Person"], people)
     whole = validate(catalog, [delta], MemoryRows(catalog), limit=10_000)
     some = validate(catalog, [delta], MemoryRows(catalog), limit=limit)
     assert whole.total == some.total == len(whole.violations) == 2_000 + 1_993
-    assert some.violations == whole.violations[:limit]
+    chosen = of_every_kind([one.code for one in whole.violations], limit)
+    assert list(some.violations) == [whole.violations[number] for number in chosen]
     assert len(validate(catalog, [delta], MemoryRows(catalog)).violations) == 1_000
+
+
+def _mixed(seed: int) -> list[Violation]:
+    """Few of some kinds among many of others, in no order."""
+    draw = np.random.default_rng(seed)
+    codes = (
+        [Code.TYPE_ERROR] * 40 + [Code.RANGE_VIOLATION] * 9 + [Code.ORPHAN_EDGE, Code.JSON_ERROR]
+    )
+    return [
+        Violation(
+            code=codes[draw.integers(len(codes))],
+            message="",
+            kind=EntityKind.NODE,
+            type="AAAB"[draw.integers(4)],
+            subject=Subject(entity_id=f"p{number:03}", row=number, input_line=number),
+        )
+        for number in draw.permutation(120).tolist()
+    ]
+
+
+@pytest.mark.parametrize("limit", [1, 3, 10, 30, 200])
+@pytest.mark.parametrize("seed", range(3))
+def test_some_of_every_kind_are_kept_the_same_however_the_input_is_cut(
+    seed: int, limit: int
+) -> None:
+    given = _mixed(seed)
+    ordered = sorted(given, key=lambda one: one.order)
+    chosen = of_every_kind([(one.code, one.type) for one in ordered], limit)
+    expected = [ordered[number] for number in chosen]
+    parts = [gather([Findings(violations=tuple(given[at::7]))], limit=limit) for at in range(7)]
+    pair = gather(parts[:2], limit=limit)
+    assert list(gather([pair, *parts[2:]], limit=limit).violations) == expected
+    half = limit // 2 or 1
+    halved = [
+        replace(part, violations=tuple(select(part.violations, half)), halved_to=half)
+        for part in parts
+    ]
+    chosen = of_every_kind([(one.code, one.type) for one in ordered], half)
+    cut = gather(halved, limit=limit)
+    assert list(cut.violations) == [ordered[number] for number in chosen]
 
 
 def test_rows_without_an_id_come_first(catalog: Catalog) -> None:

@@ -164,7 +164,7 @@ def test_refused_rows_leave_no_file_and_no_commit(graph: Graph, path: Path) -> N
     with pytest.raises(DataSourceFailed) as caught:
         write.writer.commit(messages)
     told = str(caught.value).splitlines()
-    assert told[0].startswith("load_rejected: load refused: 13 violations, the first: line 2: ")
+    assert told[0].startswith("load_rejected: load refused: 13 violations, the first: row 2: ")
     assert told[1] == "  range_violation: 13"
     assert told[2] == "  row 2: @range violation on Person.age: value -1 < min 0"
     assert told[3] == "  row 3: @range violation on Person.age: value 200 > max 150"

@@ -49,6 +49,15 @@ def test_options_are_read_in_any_case() -> None:
 
 
 @pytest.mark.parametrize(
+    "text", ["2024-01-31 12:00:00", "2024-01-31T12:00:00Z", "2024-01-31T13:00:00+01:00"]
+)
+def test_a_time_names_a_state_of_a_branch(text: str) -> None:
+    given = {"graph": "g", "type": "A", "branch": "b", "timestampAsOf": text}
+    found = read_options(given)
+    assert (found.branch, found.snapshot) == ("b", "2024-01-31T12:00:00.000000Z")
+
+
+@pytest.mark.parametrize(
     ("given", "message"),
     [
         ({"type": "A"}, "the option graph is missing"),
@@ -60,6 +69,15 @@ def test_options_are_read_in_any_case() -> None:
             "branch and snapshot exclude",
         ),
         ({"graph": "g", "system": "manifest", "branch": "b"}, "system and branch exclude"),
+        (
+            {"graph": "g", "type": "A", "timestampAsOf": "2024-01-01", "snapshot": "s"},
+            "snapshot and timestampAsOf exclude",
+        ),
+        ({"graph": "g", "type": "A", "timestampAsOf": "1"}, "timestampAsOf is a time, as 2026"),
+        (
+            {"graph": "g", "type": "A", "timestampAsO": "1"},
+            "no option 'timestampaso' here; did you mean timestampAsOf",
+        ),
         ({"graph": "g", "system": "manifest", "filter": "a = 1"}, "system and filter exclude"),
         ({"graph": "g", "query": "query q() {}"}, "the option query is not in this version"),
         ({"graph": "g", "type": "A", "params": "{}"}, "the option params is not in this version"),

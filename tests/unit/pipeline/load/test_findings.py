@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.extended import thinned
 from tests.load_jobs import spark_load
+from tests.unit.graph.validation.reference import of_every_kind as chosen_numbers
 
 from omnigraph import Graph
 from omnigraph.errors import InternalError, KeyConflict, LoadRejected, SettingInvalid
@@ -96,6 +97,11 @@ class Lanes:
         ]
 
 
+def of_every_kind(violations: list[dict[str, Any]], most: int) -> list[dict[str, Any]]:
+    kinds = [(each["code"], each["kind"], each["type"]) for each in violations]
+    return [violations[number] for number in chosen_numbers(kinds, most)]
+
+
 def refusal(load: Callable[[], JobReport]) -> tuple[str, dict[str, Any]]:
     with pytest.raises((LoadRejected, KeyConflict)) as caught:
         load()
@@ -121,6 +127,29 @@ def test_the_first_of_rows_without_an_id_is_the_first_of_its_part(
         here, by_tasks = lanes.refusals(text)
         assert by_tasks == here
         assert [each["input_line"] for each in here[1]["violations"]] == [8, 32][:most]
+
+
+def test_a_dry_run_of_either_lane_counts_nodes_below_a_minimum(tmp_path: Path) -> None:
+    Graph.init(tmp_path / "g", schema=SCHEMA.replace("0..1", "1..")).close()
+    lanes = Lanes(tmp_path, tuned(split_bytes=60))
+    text = node("a") + node("b") + node("c") + edge("k", "a", "b")
+    told = lanes.here(text, dry_run=True).warnings
+    assert told == ("2 nodes of Person have no edge Knows, and @card(1..) asks for one or more",)
+    assert lanes.by_tasks(text, dry_run=True).warnings == told
+    assert lanes.by_tasks(text).warnings == told
+
+
+def test_a_dry_run_may_set_aside_every_row_of_a_type(lanes: Lanes) -> None:
+    text = node("a") + edge("k", "a", "nobody")
+    given: dict[str, Any] = {
+        "on_error": "quarantine",
+        "rejects": lanes.folder / "rejects",
+        "max_reject_ratio": 1.0,
+    }
+    here = lanes.here(text, dry_run=True, **given)
+    options = parse_reject_options(lanes.settings, **given)
+    by_tasks = lanes.by_tasks(text, dry_run=True, rejects=options)
+    assert by_tasks.tables == here.tables
 
 
 # --- how many are reported --------------------------------------------------------------------
@@ -153,7 +182,7 @@ def test_the_setting_bounds_what_both_lanes_report_and_all_are_counted(
     here, by_tasks = lanes.refusals(BAD)
     assert by_tasks == here
     _, details = here
-    assert details == {**whole, "violations": whole["violations"][:most]}
+    assert details == {**whole, "violations": of_every_kind(whole["violations"], most)}
 
 
 @pytest.mark.parametrize(
@@ -273,7 +302,7 @@ def test_what_a_task_keeps_comes_back_as_it_was(storage: Any) -> None:  # noqa: 
     kept = keep_findings(storage, "__staging/x", 7, found, sample=10)
     nothing = keep_findings(storage, "__staging/x", 8, Findings(), sample=10)
     assert nothing.path is None
-    assert read_findings(storage, [nothing, kept]) == [Findings(), found]
+    assert gather(read_findings(storage, [nothing, kept])) == gather([found])
 
 
 @pytest.mark.parametrize("sample", [16, 100])
@@ -322,7 +351,11 @@ def test_a_load_whose_violations_do_not_fit_says_how_many_it_lists(
     told, details = refusal(lambda: lanes.by_tasks(BAD))
     kept = details["halved_to"]
     assert kept in (8, 4, 2, 1)
-    assert details == {**whole, "halved_to": kept, "violations": whole["violations"][:kept]}
+    assert details == {
+        **whole,
+        "halved_to": kept,
+        "violations": of_every_kind(whole["violations"], kept),
+    }
     tail = "; they are too many or too large to list, so the list was halved to the first"
     assert told == f"{message}{tail} {kept}"
 

@@ -42,6 +42,8 @@ def test_a_missing_driver_is_told_with_its_option_class_and_package(
         ("Communications link failure\n java.net.UnknownHostException: db.acme", "host"),
         ("The connection attempt failed.\nCaused by: java.net.UnknownHostException: db", "host"),
         ("java.net.ConnectException: Connection refused", "port"),
+        ('FATAL: database "crm" does not exist', "database"),
+        ("java.sql.SQLException: Database '/data/crm' not found.", "database"),
     ],
 )
 def test_password_host_and_port_are_told_apart_without_secrets(text: str, fault: str) -> None:
@@ -50,6 +52,25 @@ def test_password_host_and_port_are_told_apart_without_secrets(text: str, fault:
     assert caught.value.details == {"source": "orders", "fault": fault}
     for secret in ("hunter2", "db.acme", "me@"):
         assert secret not in caught.value.message
+
+
+class OfJava:
+    """What py4j gives for an exception of Java."""
+
+    def __init__(self, text: str, cause: OfJava | None = None) -> None:
+        self.toString = lambda: text
+        self.getCause = lambda: cause
+
+
+@pytest.mark.parametrize("name", ["_origin", "java_exception"])
+def test_the_words_of_a_driver_are_found_below_those_of_spark(name: str) -> None:
+    driver = OfJava("org.postgresql.util.PSQLException: password authentication failed for me@x")
+    error = RuntimeError("[FAILED_JDBC.CONNECTION] Failed JDBC jdbc:*********(redacted)")
+    setattr(error, name, OfJava("org.apache.spark.SparkException", driver))
+    with pytest.raises(SourceError) as caught, database_errors(database()):
+        raise error
+    assert caught.value.details["fault"] == "password"
+    assert "me@x" not in caught.value.message
 
 
 def test_other_errors_and_other_sources_pass_as_they_are() -> None:

@@ -15,7 +15,9 @@ from omnigraph.pipeline.spec.pipeline_spec import (
     Column,
     Cursor,
     CursorType,
+    Dedupe,
     Expression,
+    Keep,
     KeyParts,
     OnError,
     PipelineSpec,
@@ -145,6 +147,8 @@ def test_an_endpoint_may_be_the_key_of_a_node_part_by_part() -> None:
         ("{format: sql, query: select 1 as b}", SourceFormat.SQL),
         ("{format: jdbc, options: {url: x, query: select 1}}", SourceFormat.JDBC),
         ("{format: table, table: t, timezone: Europe/Berlin}", SourceFormat.TABLE),
+        ("{format: csv, path: x, timezone: Europe/Berlin}", SourceFormat.CSV),
+        ("{format: orc, path: x, timezone: Europe/Berlin}", SourceFormat.ORC),
     ],
 )
 def test_every_format_has_its_own_keys(source: str, expected: SourceFormat) -> None:
@@ -300,7 +304,6 @@ def test_a_mistake_is_told_with_its_key_line_and_column(
         (dated("column: c, type: integer, lag: 5h"), "sources.s.cursor.lag", "value"),
         (dated("type: date"), "sources.s.cursor", "missing_key"),
         ("{format: sql, query: q, timezone: Europe/Berlni}", "sources.s.timezone", "value"),
-        ("{format: csv, path: x, timezone: UTC}", "sources.s.timezone", "not_allowed"),
         ("{format: ndjson, path: x}", "nodes[0].from", "not_allowed"),
         ("people.parquet", "sources.s", "type"),
     ],
@@ -335,6 +338,59 @@ def test_the_same_declaration_twice_is_refused_and_two_of_one_type_are_not() -> 
 def test_a_source_that_feeds_nothing_is_refused() -> None:
     text = NIGHTLY.replace("  orders:\n", "  extra: {format: orc, path: x}\n  orders:\n")
     assert problems(text) == [("sources.extra", "unused", 9, 10)]
+
+
+QUERIES = """\
+sources:
+  a: {format: csv, path: a.csv}
+  b: {format: sql, query: "select * from a"}
+  c: {format: sql, query: "select * from b join `b`"}
+nodes: [{type: T, from: c, columns: {a: b}}]
+"""
+SQL = HEAD + QUERIES
+
+
+def test_a_source_that_only_a_query_reads_is_used() -> None:
+    pipeline = parse(SQL)
+    assert list(pipeline.read_by("c")) == ["b"]
+    assert [name for name in pipeline.sources if pipeline.feeds_types(name)] == ["c"]
+    changed = parse(SQL.replace("a.csv", "z.csv"))
+    assert changed.mapping_hash("c") != pipeline.mapping_hash("c")
+
+
+def test_queries_that_wait_for_each_other_are_refused_once() -> None:
+    assert problems(SQL.replace("from a", "from c")) == [
+        ("sources.a", "unused", 5, 6),
+        ("sources.b.query", "circle", 6, 27),
+    ]
+    own = SQL.replace("select * from a", "select * from b join a")
+    assert list(parse(own).read_by("b")) == ["a"]
+
+
+def test_a_query_cannot_read_lines_that_name_their_own_types() -> None:
+    assert problems(SQL.replace("csv", "ndjson", 1)) == [("sources.b.query", "not_allowed", 6, 27)]
+
+
+def test_a_mapping_may_take_one_of_equal_rows() -> None:
+    node = "{type: T, from: s, columns: {a: b}, distinct: true, dedupe: {by: [b, c], order: d}}"
+    (mapping,) = parse(with_node(node)).nodes
+    assert mapping.distinct
+    assert mapping.dedupe == Dedupe(by=("b", "c"), order="d", keep=Keep.LAST)
+
+
+@pytest.mark.parametrize(
+    ("dedupe", "key", "reason"),
+    [
+        ("{by: [], order: d}", "nodes[0].dedupe.by", "value"),
+        ("{by: b, order: d}", "nodes[0].dedupe.by", "type"),
+        ("{by: [b]}", "nodes[0].dedupe", "missing_key"),
+        ("{order: d}", "nodes[0].dedupe", "missing_key"),
+        ("{by: [b], order: d, keep: best}", "nodes[0].dedupe.keep", "value"),
+    ],
+)
+def test_a_dedupe_that_is_not_complete_is_refused(dedupe: str, key: str, reason: str) -> None:
+    node = f"{{type: T, from: s, columns: {{a: b}}, dedupe: {dedupe}}}"
+    assert [found[:2] for found in problems(with_node(node))] == [(key, reason)]
 
 
 def test_no_sources_at_all_are_refused() -> None:
@@ -425,7 +481,7 @@ def test_an_option_named_like_a_secret_takes_it_from_a_variable(name: str) -> No
     literal = with_source(f"{{format: csv, path: x, options: {{{name}: hunter2}}}}")
     found = message(literal)
     assert "hunter2" not in found
-    assert found.startswith(f"p.yaml:5:{found.split(':')[2]}: sources.s.options.{name}: a secret")
+    assert found.startswith(f"p.yaml:5:{found.split(':')[2]}: sources.s.options.{name}: do not put")
     given = with_source(f"{{format: csv, path: x, options: {{{name}: '${{PASSWORD}}'}}}}")
     assert parse(given).sources["s"].options[name] == "hunter2"
 
