@@ -36,7 +36,6 @@ from omnigraph.api.queries import GraphQueries
 from omnigraph.clock import SystemClock
 from omnigraph.engine.engine import Engine, QueryRequest
 from omnigraph.engine.explain import explain
-from omnigraph.engine.query_vectors import QueryEmbedder
 from omnigraph.engine.writes.loads import LoadInput
 from omnigraph.engine.writes.mutations import MutationRequest
 from omnigraph.errors import InvalidArgument
@@ -59,6 +58,7 @@ from omnigraph.graph.maintenance.reconciler import watch_lag
 from omnigraph.graph.manifest.intent import SidecarKind
 from omnigraph.graph.ndjson.export import export_lines
 from omnigraph.graph.query.query_files import read_query_files
+from omnigraph.graph.query.query_vectors import QueryEmbedder
 from omnigraph.graph.query.target import QueryTarget
 from omnigraph.graph.writer import Writer
 from omnigraph.ids import MAIN_BRANCH, MAIN_BRANCH_ID, BranchName, UlidSource

@@ -14,10 +14,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.engine.truth import truths
-from omnigraph.errors import NumericOverflow
 from omnigraph.graph.arrays import is_given
 from omnigraph.graph.query.compare import Column, Const, repeated
-from omnigraph.graph.query.ir_text import expr_text
+from omnigraph.graph.query.overflow import value_overflow
 from omnigraph.lang import ir
 from omnigraph.lang.arrow_schema import arrow_type
 from omnigraph.lang.ir import ValueFunc
@@ -102,15 +101,7 @@ def _compute(expr: ir.Computed, args: list[Values]) -> Values:
     try:
         return _result(expr, args)
     except pa.ArrowInvalid as error:
-        raise _overflow(expr) from error
-
-
-def _overflow(expr: ir.Expr) -> NumericOverflow:
-    return NumericOverflow(
-        f"`{expr_text(expr)}` leaves the range of its type; keep such rows away with a filter, or "
-        "compute with floats (`* 1.0`)",
-        expression=expr_text(expr),
-    )
+        raise value_overflow(expr) from error
 
 
 _INTEGERS: Mapping[ValueFunc, Callable[..., Any]] = {  # Any: kernels take arrays of every type
@@ -178,7 +169,7 @@ def _cast(values: Values, kind: pa.DataType, expr: ir.Expr) -> Values:
     try:
         return values.cast(kind, safe=not pa.types.is_floating(kind))
     except pa.ArrowInvalid as error:
-        raise _overflow(expr) from error
+        raise value_overflow(expr) from error
 
 
 def _float_result(expr: ir.Computed, args: list[Values]) -> Values:
@@ -188,7 +179,7 @@ def _float_result(expr: ir.Computed, args: list[Values]) -> Values:
         operands[1] = pc.if_else(is_zero, pa.scalar(None, pa.float64()), operands[1])
     result = _FLOATS[expr.func](*operands)
     if not pc.all(pc.is_finite(result), min_count=0).as_py():
-        raise _overflow(expr)
+        raise value_overflow(expr)
     return _values(pc.add(result, 0.0))  # There is one zero.
 
 

@@ -46,7 +46,6 @@ if TYPE_CHECKING:
     from omnigraph.clock import Clock
     from omnigraph.engine.bindings import Bindings
     from omnigraph.engine.match import Observer
-    from omnigraph.engine.query_vectors import QueryEmbedder
     from omnigraph.engine.tables import QueryTable
     from omnigraph.engine.writes.loads import LoadInput
     from omnigraph.engine.writes.mutations import MutationRequest
@@ -60,6 +59,7 @@ if TYPE_CHECKING:
     from omnigraph.graph.load.request import LoadRequest
     from omnigraph.graph.query.budget import CancelToken
     from omnigraph.graph.query.needs import Needs
+    from omnigraph.graph.query.query_vectors import QueryEmbedder
     from omnigraph.graph.query.target import QueryTarget
     from omnigraph.graph.results.mutation_result import MutationResult
     from omnigraph.ids import IdSource
