@@ -210,11 +210,19 @@ class Engine:
         if self._is_closed:
             raise InvalidArgument("this graph is closed; open it again")
 
+    def now_ms(self) -> int:
+        """The moment that `now()` means."""
+        return self._clock.now_ms()
+
+    def timeout_ms(self, timeout_s: float | None) -> int:
+        """How long a request may take that names this time; 0 is no limit."""
+        self._require_open()
+        return self.settings.timeout_ms if timeout_s is None else _timeout_ms(timeout_s)
+
     def _budget(self, timeout_s: float | None, token: CancelToken | None) -> Budget:
-        timeout_ms = self.settings.timeout_ms if timeout_s is None else _timeout_ms(timeout_s)
         return Budget(
             clock=self._clock,
-            timeout_ms=timeout_ms,
+            timeout_ms=self.timeout_ms(timeout_s),
             max_rows=self.settings.max_binding_rows,
             memory_bytes=self.settings.memory_bytes,
             token=token or call_token(),

@@ -85,7 +85,6 @@ def query(
     if snapshot is None:
         branch = choose_branch(context, target, branch)
         options = replace(options, branch=branch)
-    executor = options.executor(target)
     if options.names_stored(target):
         result = _invoke(target, options)
     else:
@@ -97,7 +96,7 @@ def query(
                 query_input.params,
                 branch=branch,
                 snapshot=snapshot,
-                executor=executor,
+                executor=options.executor,
                 timeout_s=timeout,
             )
     style.write(result, style.choose_format(form, as_json=as_json), session.output)
