@@ -205,7 +205,6 @@ class OnSpark:
         self, folder: Path, schema: str, settings: Mapping[str, str]
     ) -> Iterator["PlayedGraph"]:
         """As the protocol has it."""
-        _shared_session()
         environ = {"OMNIGRAPH_DURABILITY": "process", "OMNIGRAPH_QUERY_TIMEOUT_MS": "0", **settings}
         with Graph.init(folder, schema=schema, settings=load_settings(environ)) as graph:
             yield PlayedGraph(graph, graph, executor="spark")
@@ -251,6 +250,8 @@ class PlayedGraph:
         self, source: str, params: Mapping[str, object], *, branch: str, commit: str | None
     ) -> Answer:
         """As the protocol has it."""
+        if self._executor == "spark":
+            _shared_session()  # The first query starts it, and every later one finds it.
         where = {"branch": branch} if commit is None else {"snapshot": commit}
         table = self._graph.query(
             source,
