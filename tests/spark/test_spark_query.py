@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.unit.cli.exported_graph import make_people
 
 from omnigraph import Graph
 from omnigraph.errors import (
@@ -20,10 +22,13 @@ from omnigraph.errors import (
 from omnigraph.settings import load_settings
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
+    from subprocess import CompletedProcess
 
     from omnigraph.pipeline.spark.session import PipelineSession
+
+    Door = Callable[..., CompletedProcess[str]]
 
 SCHEMA = """
 node Thing {
@@ -50,7 +55,7 @@ LINES = """
 "photo":"base64:aGk="}}
 {"type":"Thing","data":{"name":"b","title":"A hen","note":"Straße İ","small":7,"large":1,\
 "count":-2,"weight":1.0,"vec":[1,0]}}
-{"type":"Thing","data":{"name":"c","weight":-1e300,"vec":[0,0]}}
+{"type":"Thing","data":{"name":"c","weight":-1e300,"vec":[0,0],"at":"1969-12-31T23:30:00.5Z"}}
 {"edge":"Next","from":"a","to":"b","data":{"id":"e","since":"2020-01-01"}}
 {"edge":"Next","from":"b","to":"c","data":{"id":"f"}}
 {"edge":"Next","from":"c","to":"c","data":{"id":"g"}}
@@ -72,6 +77,10 @@ QUERIES = {
     " $t.day, $t.at, $t.numbers, $t.vec }",
     "nothing": 'match { $t: Thing  $t.name = "zed" } return { $t.small, $t.vec, $t.at }',
     "limit 0": "match { $t: Thing } return { $t.large } limit 0",
+    "times": "match { $t: Thing } return { year($t.at) as y, month($t.at) as m, day($t.at) as d,"
+    " hour($t.at) as h, year($t.day) as of_day }",
+    "many values": "match { $t: Thing  $t.count in $counts or $t.weight in $weights }"
+    " return { $t }",
     "walks": "match { $t: Thing  $t next{1,3} $u  $u next $v } return { $t, $u, hops($t, $u) as n,"
     " path($t, $u) as way, $v }",
     "edges": "match { $t: Thing  $t $w:<next> $u } return { $t, $u, $w.since }",
@@ -95,11 +104,16 @@ QUERIES = {
 }
 
 
+_PARAMS = "$counts: [I64], $weights: [F64]"
+_GIVEN = {"counts": list(range(-500, 0)), "weights": [0.5 * at for at in range(400)]}
+
+
 @pytest.mark.parametrize("text", QUERIES.values(), ids=QUERIES)
 def test_rows_order_and_types_are_those_of_the_engine(graph: Graph, text: str) -> None:
-    source = f"query q() {{ {text} }}"
-    here = graph.query(source, executor="local")
-    there = graph.query(source, executor="spark")
+    source = f"query q({_PARAMS if '$counts' in text else ''}) {{ {text} }}"
+    params = _GIVEN if "$counts" in text else None
+    here = graph.query(source, params=params, executor="local")
+    there = graph.query(source, params=params, executor="spark")
     assert there.to_arrow().schema.equals(here.to_arrow().schema)
     assert there.to_arrow().equals(here.to_arrow())
     assert (there.query_name, there.target, there.graph_commit_id) == (
@@ -145,6 +159,25 @@ def test_a_frame_is_lazy_ordered_and_has_the_names_of_the_result(
         pipeline.query("query q($x: I64) { match { $t: Thing } return { $t, $x as x } }")
     with pytest.raises(BranchNotFound):
         pipeline.query("query q() { match { $t: Thing } return { $t } }", branch="nope")
+
+
+def test_the_command_prints_the_rows_that_it_prints_in_this_process(
+    call: Door, tmp_path: Path, session: PipelineSession
+) -> None:
+    session.require_alive()
+    people = make_people(tmp_path / "people.omni")
+    text = "query all() { match { $p: Person } return { $p.name, $p.age } order { $p.age desc } }"
+    words = ["--store", people, "-e", text, "--timeout", "0"]
+    here, there = (
+        call("query", *words, "--format", "csv", "--engine", engine)
+        for engine in ("local", "spark")
+    )
+    assert (there.returncode, there.stdout) == (0, here.stdout), there.stderr
+    assert len(here.stdout.splitlines()) == 3
+    plan = call("explain", *words, "--engine", "spark", "--json")
+    assert plan.returncode == 0, plan.stderr
+    told = json.loads(plan.stdout)
+    assert (told.get("plan") or told)["executor"] == "spark"
 
 
 def test_an_older_state_is_read(graph: Graph) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from typing import TYPE_CHECKING, Any
 
 from omnigraph.engine.explain import explain
@@ -79,6 +80,9 @@ def explain_on_spark(
 
 
 def _is_active() -> bool:
+    # Of every query this is asked: what would find out is not even imported without PySpark.
+    if "pyspark.sql" not in sys.modules:
+        return False
     from omnigraph.api.load_source import has_active_session
 
     return has_active_session()

@@ -41,7 +41,6 @@ class GroupValue:
 class GroupReader:
     """The body of the tasks that read groups; runs on executors."""
 
-    keys: tuple[str, ...]
     values: tuple[GroupValue, ...]
     schema: pa.Schema
 

@@ -101,7 +101,6 @@ class Grouper:
             ]
         )
         reader = GroupReader(
-            keys=tuple(grouping),
             values=tuple(values),
             schema=to_arrow_schema(schema, timezone="UTC"),
         )

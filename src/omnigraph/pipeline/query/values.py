@@ -131,8 +131,12 @@ def _of_one(expr: ir.Computed, args: Sequence[Operand]) -> Column:
             if not args[0].type.is_list:
                 return F.length(first).cast("bigint")
             return F.when(first.isNotNull(), F.size(first)).cast("bigint")
-        case ValueFunc.YEAR | ValueFunc.MONTH | ValueFunc.DAY | ValueFunc.HOUR:
-            return _TIMES[func](first).cast("bigint")
+        case ValueFunc.HOUR:
+            return _hour(F.unix_seconds(first)).cast("bigint")
+        case ValueFunc.YEAR | ValueFunc.MONTH | ValueFunc.DAY:
+            is_date = args[0].type.scalar is Scalar.DATE
+            day = first if is_date else _date_of(F.unix_seconds(first))
+            return _DATES[func](day).cast("bigint")
         case ValueFunc.LOWER | ValueFunc.UPPER | ValueFunc.TRIM:
             return _text_function(func)(first)
         case _:
@@ -152,12 +156,23 @@ _FLOATS: Mapping[ValueFunc, Callable[..., Column]] = {
     ValueFunc.DIVIDE: lambda left, right: F.when(right != 0.0, left / right),
     ValueFunc.NEGATIVE: lambda value: -value,
 }
-_TIMES: Mapping[ValueFunc, Callable[[Column], Column]] = {
+_DATES: Mapping[ValueFunc, Callable[[Column], Column]] = {
     ValueFunc.YEAR: F.year,
     ValueFunc.MONTH: F.month,
     ValueFunc.DAY: F.dayofmonth,
-    ValueFunc.HOUR: F.hour,
 }
+_DAY_S = 86_400
+
+
+def _hour(seconds: Column) -> Column:
+    """The hour of a moment in UTC, in whatever zone the session of a lazy frame is."""
+    return F.floor(F.pmod(seconds, F.lit(_DAY_S)) / F.lit(3_600))
+
+
+def _date_of(seconds: Column) -> Column:
+    """The day of a moment, likewise."""
+    days = (seconds - F.pmod(seconds, F.lit(_DAY_S))) / F.lit(_DAY_S)
+    return F.date_from_unix_date(days.cast("int"))
 
 
 def _checked(expr: ir.Computed, args: Sequence[Column]) -> Column:

@@ -22,7 +22,7 @@ def aggregate(
 ) -> object:
     value = GroupValue(func=func, column="x", is_distinct=is_distinct, name="y")
     schema = pa.schema([pa.field("k", pa.string()), pa.field("y", result)])
-    reader = GroupReader(keys=("k",), values=(value,), schema=schema)
+    reader = GroupReader(values=(value,), schema=schema)
     given = [pa.RecordBatch.from_pydict({"x": pa.array(list(each), kind)}) for each in batches]
     (row,) = reader.read((pa.scalar("g"),), iter(given))
     assert row.column("k").to_pylist() == ["g"]
