@@ -81,6 +81,9 @@ QUERIES = {
     " hour($t.at) as h, year($t.day) as of_day }",
     "many values": "match { $t: Thing  $t.count in $counts or $t.weight in $weights }"
     " return { $t }",
+    "a large limit": "match { $t: Thing } return { $t.name } order { $t.name desc }"
+    " limit 1000000000 offset 1",
+    "an offset": "match { $t: Thing  $u: Thing } return { $t, $u } offset 4",
     "walks": "match { $t: Thing  $t next{1,3} $u  $u next $v } return { $t, $u, hops($t, $u) as n,"
     " path($t, $u) as way, $v }",
     "edges": "match { $t: Thing  $t $w:<next> $u } return { $t, $u, $w.since }",

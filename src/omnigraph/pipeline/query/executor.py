@@ -20,12 +20,12 @@ from omnigraph.graph.results.query_result import QueryResult
 from omnigraph.lang.arrow_schema import arrow_field
 from omnigraph.pipeline.query.expand import Expander
 from omnigraph.pipeline.query.expressions import Expressions
+from omnigraph.pipeline.query.keeper import Keeper
 from omnigraph.pipeline.query.leaves import leaves_by_variable
 from omnigraph.pipeline.query.match import Matcher
 from omnigraph.pipeline.query.match_frame import Names
 from omnigraph.pipeline.query.projection import Projector
 from omnigraph.pipeline.query.tables import SparkTables
-from omnigraph.pipeline.query.walk import Keeper
 from omnigraph.pipeline.spark.stage_runner import StageRunner
 from omnigraph.storage.signals import ObjectMissing
 
@@ -42,8 +42,6 @@ if TYPE_CHECKING:
     from omnigraph.pipeline.spark.session import PipelineSession
 
 STAGE = "query"
-_SHOWN_HOPS = 2
-"""Hops of a walk that the plan of a query shows which is not run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,13 +55,12 @@ class SparkExecutor:
     def frame(self, query: SparkQuery) -> DataFrame:
         """The rows as a lazy frame, in the order of the result."""
         with self.session.configured():
-            return self._frame(query, self._keeper(StageRunner(self.session)))
+            return self._frame(query, Keeper(StageRunner(self.session)))
 
     def plan_text(self, query: SparkQuery) -> str:
         """What Spark would do; nothing is run."""
-        looking = Keeper(keep=lambda frame: frame, is_empty=lambda _: False, most_hops=_SHOWN_HOPS)
         with self.session.configured():
-            return self.session.plan_text(self._frame(query, looking))
+            return self.session.plan_text(self._frame(query, Keeper(None)))
 
     def result(self, query: SparkQuery, target: QueryTarget, *, timeout_ms: int) -> QueryResult:
         """The rows of the result.
@@ -78,7 +75,7 @@ class SparkExecutor:
         if query.query.limit != 0:
             runner = StageRunner(self.session)
             with self.session.configured(), _within(timeout_ms, runner):
-                frame = self._frame(query, self._keeper(runner))
+                frame = self._frame(query, Keeper(runner))
                 rows = to_declared(runner.run(STAGE, frame.toArrow), schema)
         return QueryResult(
             rows,
@@ -86,13 +83,6 @@ class SparkExecutor:
             query_name=query.name,
             target=target,
             graph_commit_id=query.snapshot.graph_commit_id,
-        )
-
-    def _keeper(self, runner: StageRunner) -> Keeper:
-        return Keeper(
-            keep=lambda frame: runner.run(f"{STAGE}: walk", frame.localCheckpoint),
-            is_empty=lambda frame: runner.run(f"{STAGE}: walk", frame.isEmpty),
-            most_hops=2**31,
         )
 
     def _frame(self, query: SparkQuery, keeper: Keeper) -> DataFrame:
@@ -116,7 +106,11 @@ class SparkExecutor:
             names=names,
         )
         projector = Projector(
-            query=query.query, matcher=matcher, expressions=expressions, names=names
+            query=query.query,
+            matcher=matcher,
+            expressions=expressions,
+            names=names,
+            keeper=keeper,
         )
         try:
             return projector.result(matcher.run(query.query.ops))

@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from omnigraph.lang import EdgeType, ir
+    from omnigraph.pipeline.query.keeper import Keeper
     from omnigraph.pipeline.query.leaves import Leaves
     from omnigraph.pipeline.query.match_frame import Content, Names
     from omnigraph.pipeline.query.tables import SparkTables
-    from omnigraph.pipeline.query.walk import Keeper
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

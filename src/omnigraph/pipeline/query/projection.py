@@ -18,16 +18,20 @@ from omnigraph.pipeline.query.ranking import fuse
 from omnigraph.pipeline.query.values import Cell, cast_value
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from pyspark.sql import Column, DataFrame
 
     from omnigraph.pipeline.query.expressions import Expressions
+    from omnigraph.pipeline.query.keeper import Keeper
     from omnigraph.pipeline.query.match import Matcher
     from omnigraph.pipeline.query.match_frame import MatchFrame, Names
 
-MOST_ROWS: Final = 2**31 - 1
-"""As many as Spark can skip and give together."""
+TOP_ROWS: Final = 1_000_000
+"""Up to here Spark picks the first rows in memory, for which it takes room before it has any."""
+
+_PART_BITS: Final = 33
+"""Below the number of the partition, in the numbers that Spark gives to rows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +42,7 @@ class Projector:
     matcher: Matcher
     expressions: Expressions
     names: Names
+    keeper: Keeper
 
     def result(self, rows: MatchFrame) -> DataFrame:
         """The rows of the result, in order, in columns of its names."""
@@ -89,7 +94,7 @@ class Projector:
     def _most(self) -> int | None:
         """How many rows there may be, those that the offset skips included."""
         limit = self.query.limit
-        return None if limit is None else min(limit + (self.query.offset or 0), MOST_ROWS)
+        return None if limit is None else limit + (self.query.offset or 0)
 
     def _groups(self, rows: MatchFrame) -> DataFrame:
         query = self.query
@@ -128,13 +133,27 @@ class Projector:
         return next(item.name for item in self.query.returns if item.expr == expr)
 
     def _cut(self, frame: DataFrame, keys: Sequence[Column]) -> DataFrame:
-        ordered = frame.orderBy(*keys) if keys else frame
         offset, limit = self.query.offset or 0, self.query.limit
-        if offset > MOST_ROWS:
-            return ordered.limit(0)
-        if offset:
-            ordered = ordered.offset(offset)
-        return ordered if limit is None else ordered.limit(min(limit, MOST_ROWS - offset))
+        if not keys:
+            # All rows are one row.
+            return frame if not offset and limit != 0 else frame.limit(0)
+        ordered = frame.orderBy(*keys)
+        if limit is None and not offset:
+            return ordered
+        if limit is not None and limit + offset <= TOP_ROWS:
+            return ordered.offset(offset).limit(limit) if offset else ordered.limit(limit)
+        return self._slice(ordered, offset, limit)
+
+    def _slice(self, ordered: DataFrame, offset: int, limit: int | None) -> DataFrame:
+        """Rows by their places: Spark would sort very many in memory, or lose their order."""
+        kept = self.keeper.keep(ordered)
+        counts = self.keeper.counts(kept)
+        place = self.names.fresh()
+        numbered = kept.withColumn(place, F.monotonically_increasing_id())
+        numbered = numbered.filter(F.col(place) >= F.lit(_place(counts, offset)))
+        if limit is not None:
+            numbered = numbered.filter(F.col(place) < F.lit(_place(counts, offset + limit)))
+        return numbered
 
     def _resolved(self, expr: ir.Expr) -> ir.Expr:
         """What an alias stands for."""
@@ -142,6 +161,15 @@ class Projector:
             name = expr.name
             expr = next(item.expr for item in self.query.returns if item.name == name)
         return expr
+
+
+def _place(counts: Mapping[int, int], rows: int) -> int:
+    """The number that Spark gives to the row after so many; partitions are counted in the order."""
+    for part in sorted(counts):
+        if rows < counts[part]:
+            return (part << _PART_BITS) + rows
+        rows -= counts[part]
+    return 2**63 - 1
 
 
 def _key(column: Column, *, is_descending: bool) -> Column:

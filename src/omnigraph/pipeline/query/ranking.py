@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from omnigraph.pipeline.query.match_frame import MatchFrame, Names
 
 
+_TOP = 1_000_000
+"""Beyond, Spark would take too much room for the first rows before it has any."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fused:
     """Rows with the fused score of the entity of each."""
@@ -76,7 +80,10 @@ def _places(
     key, place = names.fresh(), names.fresh()
     best = F.col(value).asc() if isinstance(arm, ir.Nearest) else F.col(value).desc()
     scored = entities.filter(F.col(value).isNotNull())
-    if isinstance(arm, ir.Nearest) and limit is not None:
+    if isinstance(arm, ir.Nearest) and limit is not None and limit <= _TOP:
         scored = scored.orderBy(best, F.col(entity).asc()).limit(limit)
     number = F.row_number().over(Window.orderBy(best, F.col(entity).asc()))
-    return scored.select(F.col(entity).alias(key), number.alias(place)), key, place
+    ranked = scored.select(F.col(entity).alias(key), number.alias(place))
+    if isinstance(arm, ir.Nearest) and limit is not None:
+        ranked = ranked.filter(F.col(place) <= F.lit(limit))
+    return ranked, key, place

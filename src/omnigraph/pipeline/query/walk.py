@@ -17,10 +17,11 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 from omnigraph.lang.ir import WalkProperty
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from pyspark.sql import Column, DataFrame
 
+    from omnigraph.pipeline.query.keeper import Keeper
     from omnigraph.pipeline.query.match_frame import Names
 
 PATHS = (WalkProperty.PATH, WalkProperty.PATH_BACK)
@@ -61,16 +62,6 @@ class Adjacency:
     frame: DataFrame
     near: str
     far: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Keeper:
-    """What becomes of the rows of a hop before the next one begins."""
-
-    keep: Callable[[DataFrame], DataFrame]
-    is_empty: Callable[[DataFrame], bool]
-    most_hops: int
-    """A plan that is only looked at shows the first ones."""
 
 
 def walk(
