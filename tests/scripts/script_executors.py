@@ -189,8 +189,8 @@ class OnSpark:
     name: str = "spark"
 
     def plays(self, path: Path) -> bool:
-        """All but those about interfaces, which Spark refuses."""
-        return path.name != "interfaces.test"
+        """All but those about interfaces, and about products that it would build row by row."""
+        return path.name not in _NOT_ON_SPARK
 
     def is_extended(self, path: Path) -> bool:
         """As the protocol has it."""
@@ -220,6 +220,7 @@ def _shared_session() -> PipelineSession:
     return session
 
 
+_NOT_ON_SPARK = ("interfaces.test", "aggregates_of_products.test")
 _QUICK_ON_SPARK = ("result_types.test", "zeros.test")
 _SOME_ON_SPARK = ("conditions.test", "distinct.test", "optional.test", "corner_cases.test")
 _QUICK_OVER_HTTP = ("mutations.test", "result_types.test")
