@@ -7,7 +7,7 @@ import io
 import os
 import random  # noqa: TID251 - seeded
 from dataclasses import dataclass
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -326,7 +326,8 @@ def test_a_frame_shows_its_snapshot_however_often_it_is_evaluated(
             for each in graph.commits.list().commits
             if each.graph_commit_id == first
         )
-        assert names(source.read(type="Person", timestampAsOf=str(at))) == ["a"]
+        moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=at)
+        assert names(source.read(type="Person", timestampAsOf=moment.isoformat())) == ["a"]
         late = "2999-12-31"
         assert names(source.read(type="Person", timestampAsOf=late)) == ["a", "b"]
         assert names(source.read(type="Person", timestampAsOf=late, branch="side")) == ["a", "c"]

@@ -720,7 +720,7 @@ def test_a_source_without_marks_warns_and_loads_again(tmp_path: Path, pipeline: 
     )
     first = pipeline.run(file)
     assert first.job_key is None
-    assert "running it again loads it again" in first.warnings[0]
+    assert "every run reloads it" in first.warnings[0]
     second = pipeline.run(file)
     assert (second.already_loaded, second.tables[0].unchanged) == (False, 1)
 

@@ -182,9 +182,10 @@ def test_a_write_gives_the_same_receipt(
     (tmp_path / "new.pg").write_text(SCHEMA.replace("age: I64?", "age: I64?  nick: String?"))
     files = {"DATA": str(tmp_path / "data.ndjson"), "SCHEMA": str(tmp_path / "new.pg")}
     words = [files.get(word, word) for word in words]
-    if words[0] == "schema":
-        call("branch", "delete", "side", "--store", base, "--yes")
     ours, theirs = (shutil.copytree(base, tmp_path / name) for name in ("ours", "theirs"))
+    if words[0] == "schema":
+        for copy in (ours, theirs):
+            assert call("branch", "delete", "side", "--store", copy, "--yes").returncode == 0
     with serving({"people": ours}) as live:
         served = call(*words, "--json", *place(live), "--yes")
     direct = call(*words, "--json", "--store", theirs, "--yes")
