@@ -9,6 +9,23 @@ from omnigraph.errors import InvalidArgument
 from omnigraph.ids import RESERVED_ACTOR
 
 
+def require_local(executor: str) -> None:
+    """Refuse the lane that queries do not have.
+
+    Raises:
+        InvalidArgument: it is none.
+    """
+    if executor not in ("auto", "local", "spark"):
+        raise InvalidArgument(
+            f"executor is 'auto', 'local' or 'spark', not {executor!r}", argument="executor"
+        )
+    if executor == "spark":
+        raise InvalidArgument(
+            "queries cannot run on Spark in this version; leave the executor out",
+            argument="executor",
+        )
+
+
 def schema_text(schema: str | Path) -> str:
     """The `.pg` text, read if it is a file.
 

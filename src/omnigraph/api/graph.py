@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Literal, Self
 
 from omnigraph.api.arguments import (
     checked_actor,
+    require_local,
     require_query,
     schema_text,
 )
@@ -32,10 +33,10 @@ from omnigraph.api.parts import (
     GraphTags,
 )
 from omnigraph.api.queries import GraphQueries
-from omnigraph.api.query_lane import explain_on_spark, run_on_spark, runs_on_spark
 from omnigraph.clock import SystemClock
 from omnigraph.engine.engine import Engine, QueryRequest
 from omnigraph.engine.explain import explain
+from omnigraph.engine.query_vectors import QueryEmbedder
 from omnigraph.engine.writes.loads import LoadInput
 from omnigraph.engine.writes.mutations import MutationRequest
 from omnigraph.errors import InvalidArgument
@@ -58,7 +59,6 @@ from omnigraph.graph.maintenance.reconciler import watch_lag
 from omnigraph.graph.manifest.intent import SidecarKind
 from omnigraph.graph.ndjson.export import export_lines
 from omnigraph.graph.query.query_files import read_query_files
-from omnigraph.graph.query.query_vectors import QueryEmbedder
 from omnigraph.graph.query.target import QueryTarget
 from omnigraph.graph.writer import Writer
 from omnigraph.ids import MAIN_BRANCH, MAIN_BRANCH_ID, BranchName, UlidSource
@@ -287,8 +287,7 @@ class Graph:
             branch: whose head to read; `main` by default.
             snapshot: a commit id, a tag, a `resolved_snapshot`, a number or a time of `main` to
                 read instead.
-            executor: `local` (this process), `spark`, or `auto`: Spark if `OMNIGRAPH_ENGINE` says
-                so, or where there is a session and the query is too large for this process.
+            executor: the lane; Spark is not in this version.
             timeout_s: instead of the setting; 0 means no limit.
 
         Raises:
@@ -296,10 +295,8 @@ class Graph:
             BranchNotFound, CommitNotFound, SnapshotReclaimed: there is no such state.
             DeadlineExceeded, ResourceLimit: a budget is used up.
         """
-        request = self._request(source, name, params, branch, snapshot, timeout_s)
-        if runs_on_spark(executor, self._engine, request, self._settings):
-            return run_on_spark(self.pipeline(), self._engine, request)
-        return self._engine.query(request)
+        require_local(executor)
+        return self._engine.query(self._request(source, name, params, branch, snapshot, timeout_s))
 
     def explain(
         self,
@@ -319,9 +316,8 @@ class Graph:
         Raises:
             as `query`.
         """
+        require_local(executor)
         request = self._request(source, name, params, branch, snapshot, None)
-        if runs_on_spark(executor, self._engine, request, self._settings):
-            return explain_on_spark(self.pipeline(), self._engine, request, analyze=analyze)
         return explain(self._engine, request, analyze=analyze)
 
     def _request(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Self, TypeAlias
@@ -23,7 +22,6 @@ from omnigraph.graph.load.request import (
     parse_load_request,
 )
 from omnigraph.graph.query.predicate_text import compile_predicate
-from omnigraph.graph.query.query_vectors import QueryEmbedder
 from omnigraph.graph.type_names import find_type
 from omnigraph.ids import MAIN_BRANCH, BranchName
 from omnigraph.pipeline.datasource.snapshot_frame import plan_scan, table_frame
@@ -33,7 +31,6 @@ from omnigraph.pipeline.export.job import SparkExport, plan_export
 from omnigraph.pipeline.load.job import SparkLoad
 from omnigraph.pipeline.load.keyed_write import write_frame
 from omnigraph.pipeline.load.pipeline_run import PipelineRun, RunOptions
-from omnigraph.pipeline.query.prepared import prepare
 from omnigraph.pipeline.sources.local_source import plan_local_source
 from omnigraph.pipeline.sources.precheck import precheck
 from omnigraph.pipeline.sources.request import SourceRequest, plan_source
@@ -46,7 +43,7 @@ from omnigraph.settings import process_environment
 
 if TYPE_CHECKING:
     import builtins
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from types import TracebackType
 
     from pyspark.sql import DataFrame, SparkSession
@@ -58,11 +55,7 @@ if TYPE_CHECKING:
     from omnigraph.graph.jobs.report import JobReport
     from omnigraph.graph.jobs.stage_progress import Progress
     from omnigraph.graph.lifecycle.coordinator import GraphCoordinator
-    from omnigraph.graph.query.target import QueryTarget
-    from omnigraph.graph.results.query_result import QueryResult
     from omnigraph.lang.catalog import EdgeType, NodeType
-    from omnigraph.pipeline.query.executor import SparkExecutor
-    from omnigraph.pipeline.query.prepared import SparkQuery
     from omnigraph.pipeline.spark.job import JobContext
     from omnigraph.pipeline.spark.session import PipelineSession
     from omnigraph.settings import Settings
@@ -436,61 +429,6 @@ class Pipeline:
             predicate=predicate,
         )
         return table_frame(self._session, scans, item, columns)
-
-    def query(
-        self,
-        source: str,
-        name: str | None = None,
-        params: Mapping[str, object] | None = None,
-        *,
-        branch: str | None = None,
-        snapshot: ReadTarget | None = None,
-    ) -> DataFrame:
-        """The rows of a read query as a lazy Spark frame, in the order of the result.
-
-        A walk of several hops, and a text search, run when the frame is made; all else when Spark
-        runs it. Values have the types of `read`.
-
-        Args:
-            source: `.gq` text.
-            name: which query of the source; may be left out when there is one.
-            params: values of the declared parameters.
-            branch: whose head to read; `main` by default.
-            snapshot: a commit id, a tag, a `resolved_snapshot`, a number or a time of `main` to
-                read instead.
-
-        Raises:
-            QueryInvalid, QuerySelectionError, ParameterError: what was asked is wrong.
-            BranchNotFound, CommitNotFound, SnapshotReclaimed: there is no such state.
-        """
-        state = open_state(self._graph, self._gate, Action.READ, branch=branch, snapshot=snapshot)
-        query = prepare(state, source, name, params, now_ms=self._graph.clock.now_ms())
-        with self._executor() as executor:
-            return executor.frame(query)
-
-    def run_query(self, query: SparkQuery, target: QueryTarget, *, timeout_ms: int) -> QueryResult:
-        """The rows of a prepared query, for a caller who has authorised it."""
-        with self._executor() as executor:
-            return executor.result(query, target, timeout_ms=timeout_ms)
-
-    def query_plan(self, query: SparkQuery) -> str:
-        """What Spark would do for a prepared query."""
-        with self._executor() as executor:
-            return executor.plan_text(query)
-
-    @contextmanager
-    def _executor(self) -> Iterator[SparkExecutor]:
-        session = self._session
-        session.require_access(
-            self._graph.storage.location, shared_filesystem=self._shared_filesystem
-        )
-        from omnigraph.pipeline.query.executor import SparkExecutor
-
-        embedder = QueryEmbedder(self._settings.embedding, self._graph.clock, given=self._embedder)
-        try:
-            yield SparkExecutor(graph=self._graph, session=session, embedder=embedder)
-        finally:
-            embedder.close()
 
     def export(
         self,

@@ -86,8 +86,9 @@ def query(
     if snapshot is None:
         branch = choose_branch(context, target, branch)
         options = replace(options, branch=branch)
+    executor = options.executor(target)
     if options.names_stored(target):
-        require_local(options.executor)
+        require_local(executor)
         result = _invoke(target, options)
     else:
         query_input = options.read(target.roots)
@@ -98,7 +99,7 @@ def query(
                 query_input.params,
                 branch=branch,
                 snapshot=snapshot,
-                executor=options.executor,
+                executor=executor,
                 timeout_s=timeout,
             )
     style.write(result, style.choose_format(form, as_json=as_json), session.output)

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from pyspark import SparkContext
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
     from pyspark.sql.connect.session import SparkSession as ConnectSession
 
     from omnigraph.settings import Settings
@@ -129,17 +129,6 @@ class PipelineSession:
             asked = self.spark.range(1).selectExpr("reflect('java.time.ZoneId', 'systemDefault')")
             self._time_zone = str(asked.collect()[0][0])
         return self._time_zone
-
-    def plan_text(self, frame: DataFrame) -> str:
-        """What Spark would do for a frame; nothing is run."""
-        if self.mode is SparkMode.CONNECT:
-            text: str = frame._explain_string(mode="formatted")  # type: ignore[operator]  # noqa: SLF001 - of Connect alone
-            return text
-        java = self.spark._jvm  # noqa: SLF001 - no other way
-        if java is None:
-            return ""
-        plan = frame._jdf.queryExecution()  # noqa: SLF001 - as above
-        return str(java.PythonSQLUtils.explainString(plan, "formatted"))
 
     def activate(self) -> None:
         """Make this the active session of the calling thread, as if it were started there.

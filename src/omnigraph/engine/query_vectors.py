@@ -14,8 +14,8 @@ from omnigraph.lang.catalog import NodeType
 if TYPE_CHECKING:
     from omnigraph.clock import Clock
     from omnigraph.embedding import Embedder
+    from omnigraph.engine.tables import QueryTable
     from omnigraph.graph.arrays import Floats
-    from omnigraph.lang import EdgeType
     from omnigraph.settings import EmbeddingSettings
 
 
@@ -31,19 +31,19 @@ class QueryEmbedder:
         self._opened: CheckedEmbedder | None = None
         self._lock = threading.Lock()
 
-    def embed(self, item: NodeType | EdgeType, name: str, text: str) -> Floats:
+    def embed(self, table: QueryTable, name: str, text: str) -> Floats:
         """The vector of a text, for comparison with a property.
 
         Raises:
             EmbeddingUnavailable, EmbeddingInvalid, EmbeddingFailed: there is none.
             EmbeddingModelMismatch: the property was filled by another model.
         """
-        where = f"{item.name}.{name}"
-        dimension = item.properties[name].type.vector_dim
+        where = f"{table.item.name}.{name}"
+        dimension = table.item.properties[name].type.vector_dim
         if dimension is None:
             raise InternalError(f"{where} is no vector")
         embedder = self.open()
-        recorded = item.embeds.get(name) if isinstance(item, NodeType) else None
+        recorded = table.item.embeds.get(name) if isinstance(table.item, NodeType) else None
         require_model(embedder, None if recorded is None else recorded.model, where)
         vectors = embedder.embed([text], dimension=dimension, purpose=Purpose.QUERY)
         return np.asarray(vectors[0], np.float64)
