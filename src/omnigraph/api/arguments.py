@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 
 from omnigraph.errors import InvalidArgument
 from omnigraph.ids import RESERVED_ACTOR
@@ -24,27 +23,6 @@ def require_local(executor: str) -> None:
             "queries cannot run on Spark in this version; leave the executor out",
             argument="executor",
         )
-
-
-def schema_text(schema: str | Path) -> str:
-    """The `.pg` text, read if it is a file.
-
-    Raises:
-        InvalidArgument: it is none.
-    """
-    if isinstance(schema, str):
-        return schema
-    if not isinstance(schema, Path):
-        raise InvalidArgument(
-            f"a schema is .pg text, or the Path of a file, not {type(schema).__name__}",
-            argument="schema",
-        )
-    try:
-        return schema.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise InvalidArgument(
-            f"cannot read the schema {schema}: {error}", path=str(schema)
-        ) from error
 
 
 def require_query(source: object, name: object, params: object) -> None:

@@ -15,7 +15,6 @@ from omnigraph.api.arguments import (
     checked_actor,
     require_local,
     require_query,
-    schema_text,
 )
 from omnigraph.api.load_source import (
     choose_lane,
@@ -60,6 +59,7 @@ from omnigraph.graph.manifest.intent import SidecarKind
 from omnigraph.graph.ndjson.export import export_lines
 from omnigraph.graph.query.query_files import read_query_files
 from omnigraph.graph.query.target import QueryTarget
+from omnigraph.graph.schema_apply.schema_text import schema_text
 from omnigraph.graph.writer import Writer
 from omnigraph.ids import MAIN_BRANCH, MAIN_BRANCH_ID, BranchName, UlidSource
 from omnigraph.lang import NO_STORED_QUERIES, compile_stored_queries

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
-from omnigraph.api.arguments import schema_text
 from omnigraph.graph.access import Action
 from omnigraph.graph.blobs.addresses import DENY_ALL
 from omnigraph.graph.changes.change_pages import (
@@ -41,6 +40,7 @@ from omnigraph.graph.merge.revert import revert_commit
 from omnigraph.graph.ndjson.baseline import BaselineStream
 from omnigraph.graph.schema_apply.apply import apply_schema
 from omnigraph.graph.schema_apply.schema_state import plan_schema
+from omnigraph.graph.schema_apply.schema_text import schema_text
 from omnigraph.ids import MAIN_BRANCH, MAIN_BRANCH_ID
 from omnigraph.lang import SchemaPlan
 

@@ -108,6 +108,12 @@ def ascending(values: Values) -> Numbers:
     return np.asarray(pc.sort_indices(values).to_numpy(), np.int64)
 
 
+def ascending_union(parts: Iterable[Ids]) -> Ids:
+    """The ids that stand in any of the arrays, each once, from the smallest to the largest."""
+    ids = pa.concat_arrays([no_texts(), *parts]).unique()
+    return ids.take(pa.array(ascending(ids), pa.int64()))
+
+
 def flat_vectors(vectors: Values) -> npt.NDArray[np.float32]:
     """The parts of all vectors that are not null, one after the other."""
     parts: Any = vectors  # Any: a fixed-size list array

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from omnigraph.client import decoding
 from omnigraph.client.calls.requests import get, post, target_text
 from omnigraph.errors import InvalidArgument
+from omnigraph.graph.schema_apply.schema_text import schema_text
 from omnigraph.lang import SchemaPlan
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from omnigraph.client.call import Call
     from omnigraph.graph.history.targets import ReadTarget
     from omnigraph.graph.schema_apply.applied import SchemaApplied
@@ -37,7 +39,7 @@ def apply_schema(
     if isinstance(wanted, SchemaPlan):
         source, body = _planned(wanted, allow_data_loss=allow_data_loss)
     else:
-        source = _schema_text(wanted)
+        source = schema_text(wanted)
         body = {"schema_source": source, "allow_data_loss": allow_data_loss}
     return post(
         "schema/apply",
@@ -66,29 +68,13 @@ def _planned(plan: SchemaPlan, *, allow_data_loss: bool) -> tuple[str, dict[str,
     }
 
 
-def _schema_text(schema: str | Path) -> str:
-    if isinstance(schema, str):
-        return schema
-    if not isinstance(schema, Path):
-        raise InvalidArgument(
-            f"a schema is .pg text, or the Path of a file, not {type(schema).__name__}",
-            argument="schema",
-        )
-    try:
-        return schema.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise InvalidArgument(
-            f"cannot read the schema {schema}: {error}", path=str(schema)
-        ) from error
-
-
 def plan_schema(schema: str | Path, *, allow_data_loss: bool = False) -> Call[SchemaPlan]:
     """The steps to a schema.
 
     Raises:
         InvalidArgument: the file cannot be read.
     """
-    source = _schema_text(schema)
+    source = schema_text(schema)
     body = {"schema_source": source, "allow_data_loss": allow_data_loss}
     return post(
         "schema/plan",

@@ -17,7 +17,7 @@ import pyarrow as pa
 from omnigraph.graph.arrays import (
     Ids,
     RowIds,
-    ascending,
+    ascending_union,
     contained,
     places_in,
     row_ids_of,
@@ -174,8 +174,7 @@ def _paired(old: pa.Table, new: pa.Table) -> RowPlaces:
 
 
 def _sorted_ids(*tables: pa.Table) -> Ids:
-    ids = pa.concat_arrays([text_array(rows["id"]) for rows in tables]).unique()
-    return ids.take(pa.array(ascending(ids), pa.int64()))
+    return ascending_union(text_array(rows["id"]) for rows in tables)
 
 
 def _lying(

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from omnigraph.graph.arrays import ascending, contained, no_texts, places_in
+from omnigraph.graph.arrays import ascending_union, contained, no_texts, places_in
 from omnigraph.graph.changes.row_pairs import equal_forms, form_of, read_pairs
 from omnigraph.graph.changes.row_places import Side, changed_places, places_of, written_ids
 from omnigraph.graph.merge.contests import Contest
@@ -202,13 +202,13 @@ def merge_table(
     theirs = _their_places(store, table)
     hidden = _hidden_ids(store, table) if is_cautious else no_texts()
     if len(hidden):
-        ids = _ascending_union(theirs.ids, hidden)
+        ids = ascending_union([theirs.ids, hidden])
         theirs = places_of(store, table.base, table.theirs, ids)
     if not len(theirs):
         return merge
     ours = _our_places(store, table, theirs.ids, is_cautious=is_cautious)
     if len(hidden):
-        ours = places_of(store, table.base, table.ours, _ascending_union(ours.ids, hidden))
+        ours = places_of(store, table.base, table.ours, ascending_union([ours.ids, hidden]))
     pairs = read_pairs(store, table.base, table.theirs, theirs, table.names, with_equal=is_cautious)
     for part in pairs:
         _decide(store, table, part, ours, merge, is_cautious=is_cautious)
@@ -250,14 +250,9 @@ def _hidden_ids(store: TableStorage, table: MergedTable) -> Ids:
     hidden = no_texts()
     for number, states in enumerate(table.entrances):
         shown = (changed_places(store, table.base, state).ids for state in states)
-        ids = _ascending_union(*shown)
+        ids = ascending_union(shown)
         hidden = ids.filter(pa.array(contained(ids, hidden))) if number else ids
     return hidden
-
-
-def _ascending_union(*parts: Ids) -> Ids:
-    ids = pa.concat_arrays([no_texts(), *parts]).unique()
-    return ids.take(pa.array(ascending(ids), pa.int64()))
 
 
 def _decide(
