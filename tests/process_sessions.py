@@ -10,6 +10,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -68,3 +69,16 @@ def session_members(session: int) -> list[int]:
                 if int(of) == session and state != "Z":
                     found.append(int(folder.name))
     return found
+
+
+def wait_until_it_sleeps(pid: int) -> None:
+    """Return when a process waits for a read: a signal right before one is noticed only after it.
+
+    Where nothing tells the state of a process, return at once.
+    """
+    status = Path(f"/proc/{pid}/stat")
+    asleep = 0
+    while status.exists() and asleep < 10:
+        is_asleep = status.read_text().rpartition(")")[2].split()[0] == "S"
+        asleep = asleep + 1 if is_asleep else 0
+        time.sleep(0.01)

@@ -1,5 +1,7 @@
 """`Graph`: the public API over an open graph. It delegates; what a call means is decided below.
 
+A read is often all that a process does, so what only other calls need is imported by them.
+
 Safe to call from many threads on one object. A `Graph` is a context manager; `close()` releases
 leases and caches and is safe twice.
 """
@@ -7,6 +9,7 @@ leases and caches and is safe twice.
 from __future__ import annotations
 
 from contextlib import closing
+from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Self
@@ -16,51 +19,19 @@ from omnigraph.api.arguments import (
     require_local,
     require_query,
 )
-from omnigraph.api.load_source import (
-    choose_lane,
-    has_active_session,
-    read_content,
-    require_graph_lines,
-    source_name,
-)
-from omnigraph.api.parts import (
-    GraphBranches,
-    GraphChanges,
-    GraphCommits,
-    GraphMaintenance,
-    GraphSchema,
-    GraphTags,
-)
 from omnigraph.api.queries import GraphQueries
 from omnigraph.clock import SystemClock
 from omnigraph.engine.engine import Engine, QueryRequest
-from omnigraph.engine.explain import explain
 from omnigraph.engine.query_vectors import QueryEmbedder
-from omnigraph.engine.writes.loads import LoadInput
-from omnigraph.engine.writes.mutations import MutationRequest
 from omnigraph.errors import InvalidArgument
 from omnigraph.graph.access import Action
 from omnigraph.graph.blobs.addresses import DENY_ALL, ExternalBlobs, allow_external_blobs
-from omnigraph.graph.blobs.blob_reader import BlobReader, BlobSelector, open_blob
-from omnigraph.graph.changes.change_set import ChangeSet, compare
-from omnigraph.graph.changes.entity_change import parse_filter
-from omnigraph.graph.clone.clone import CloneRequest, clone_graph
-from omnigraph.graph.commit.txn import WriteRequest, checked_key
 from omnigraph.graph.gate import UNGUARDED, Gate
 from omnigraph.graph.history.allowed_states import open_allowed, open_readable_target, open_state
 from omnigraph.graph.history.snapshot import Snapshot, open_snapshot
-from omnigraph.graph.history.system_tables import system_table
 from omnigraph.graph.lifecycle.coordinator import GraphCoordinator, OpenMode
-from omnigraph.graph.lifecycle.init import create_graph
-from omnigraph.graph.load.load_branch import require_load
-from omnigraph.graph.load.request import parse_load_request
-from omnigraph.graph.maintenance.reconciler import watch_lag
-from omnigraph.graph.manifest.intent import SidecarKind
-from omnigraph.graph.ndjson.export import export_lines
 from omnigraph.graph.query.query_files import read_query_files
 from omnigraph.graph.query.target import QueryTarget
-from omnigraph.graph.schema_apply.schema_text import schema_text
-from omnigraph.graph.writer import Writer
 from omnigraph.ids import MAIN_BRANCH, MAIN_BRANCH_ID, BranchName, UlidSource
 from omnigraph.lang import NO_STORED_QUERIES, compile_stored_queries
 from omnigraph.settings import Settings, load_process_settings
@@ -74,14 +45,25 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from omnigraph.api.load_source import LoadSource
+    from omnigraph.api.parts import (
+        GraphBranches,
+        GraphChanges,
+        GraphCommits,
+        GraphMaintenance,
+        GraphSchema,
+        GraphTags,
+    )
     from omnigraph.embedding import Embedder
     from omnigraph.graph.access import AccessPolicy
+    from omnigraph.graph.blobs.blob_reader import BlobReader
+    from omnigraph.graph.changes.change_set import ChangeSet
     from omnigraph.graph.history.targets import ReadTarget
     from omnigraph.graph.jobs.report import JobReport
     from omnigraph.graph.jobs.stage_progress import Progress
     from omnigraph.graph.query.plan import Plan
     from omnigraph.graph.results.mutation_result import MutationResult
     from omnigraph.graph.results.query_result import QueryResult
+    from omnigraph.graph.writer import Writer
     from omnigraph.lang import StoredQueries
     from omnigraph.pipeline.pipeline import Pipeline, Spark
     from omnigraph.storage.graph_storage import GraphStorage
@@ -108,14 +90,50 @@ class Graph:
         self._gate = (gate or UNGUARDED).for_actor(actor)
         self._actor = actor
         self._owns = owns
-        self.branches = GraphBranches(coordinator, self._gate, self._engine.external_blobs)
-        self.tags = GraphTags(coordinator, self._gate)
-        self.commits = GraphCommits(coordinator, self._gate)
-        self.changes = GraphChanges(coordinator, self._gate)
-        self.schema = GraphSchema(coordinator, self._gate, dependents=(stored, self._gate))
         self.queries = GraphQueries(self, stored, self._gate)
-        self.maintenance = GraphMaintenance(
-            coordinator, actor, staging_ttl_days=self._settings.pipeline.staging_ttl_days
+
+    @cached_property
+    def branches(self) -> GraphBranches:
+        """Its branches: list, create, merge, delete."""
+        from omnigraph.api.parts import GraphBranches
+
+        return GraphBranches(self._graph, self._gate, self._engine.external_blobs)
+
+    @cached_property
+    def tags(self) -> GraphTags:
+        """Its tags: list, create, delete."""
+        from omnigraph.api.parts import GraphTags
+
+        return GraphTags(self._graph, self._gate)
+
+    @cached_property
+    def commits(self) -> GraphCommits:
+        """Its history: list, show, revert."""
+        from omnigraph.api.parts import GraphCommits
+
+        return GraphCommits(self._graph, self._gate)
+
+    @cached_property
+    def changes(self) -> GraphChanges:
+        """The feed of its changes."""
+        from omnigraph.api.parts import GraphChanges
+
+        return GraphChanges(self._graph, self._gate)
+
+    @cached_property
+    def schema(self) -> GraphSchema:
+        """Its schema: show, plan, apply."""
+        from omnigraph.api.parts import GraphSchema
+
+        return GraphSchema(self._graph, self._gate, dependents=(self._stored, self._gate))
+
+    @cached_property
+    def maintenance(self) -> GraphMaintenance:
+        """What keeps it fast and small."""
+        from omnigraph.api.parts import GraphMaintenance
+
+        return GraphMaintenance(
+            self._graph, self._actor, staging_ttl_days=self._settings.pipeline.staging_ttl_days
         )
 
     @classmethod
@@ -145,6 +163,9 @@ class Graph:
             SchemaInvalid: the schema does not compile; nothing was written.
             GraphExists, RootNotEmpty, InitInProgress: something is there; it is unchanged.
         """
+        from omnigraph.graph.lifecycle.init import create_graph
+        from omnigraph.graph.schema_apply.schema_text import schema_text
+
         settings = settings or load_process_settings()
         allow_external_blobs(external_blobs, settings.storage)
         clock = SystemClock()
@@ -210,6 +231,8 @@ class Graph:
         stored = _stored_queries(coordinator, queries)
         engine = _engine(coordinator, settings, embedder, external)
         if settings.storage.auto_maintenance and coordinator.mode is OpenMode.READ_WRITE:
+            from omnigraph.graph.maintenance.reconciler import watch_lag
+
             watch_lag(coordinator)
         return cls(
             coordinator,
@@ -255,6 +278,8 @@ class Graph:
             BranchNotFound, CommitNotFound, SnapshotReclaimed: the source has no such state.
             InvalidArgument: one place lies in the other, or both `at` and `branches` are given.
         """
+        from omnigraph.graph.clone.clone import CloneRequest, clone_graph
+
         settings = settings or load_process_settings()
         request = CloneRequest(
             at=at,
@@ -316,6 +341,8 @@ class Graph:
         Raises:
             as `query`.
         """
+        from omnigraph.engine.explain import explain
+
         require_local(executor)
         request = self._request(source, name, params, branch, snapshot, None)
         return explain(self._engine, request, analyze=analyze)
@@ -389,6 +416,9 @@ class Graph:
             ChangeSchemaBoundary: the schemas differ in what a comparison needs.
             SnapshotReclaimed: cleanup removed one of the states.
         """
+        from omnigraph.graph.changes.change_set import compare
+        from omnigraph.graph.changes.entity_change import parse_filter
+
         wanted = parse_filter(kinds, types, ops)
         old, new = (open_readable_target(self._graph, self._gate, target) for target in (from_, to))
         return compare(self._graph, old, new, wanted)
@@ -415,6 +445,8 @@ class Graph:
             InvalidArgument: unknown type; before the first chunk, as the others.
             BranchNotFound, CommitNotFound, SnapshotReclaimed: there is no such state.
         """
+        from omnigraph.graph.ndjson.export import export_lines
+
         state = self._state(branch, snapshot, Action.EXPORT)
         return export_lines(self._graph.tables, state, types)
 
@@ -444,6 +476,8 @@ class Graph:
             BlobNotFound: no such entity, or its blob is null.
             BranchNotFound, CommitNotFound, SnapshotReclaimed: there is no such state.
         """
+        from omnigraph.graph.blobs.blob_reader import BlobSelector, open_blob
+
         selector = BlobSelector(kind=kind, type=type, id=id, property=property)
         return open_blob(self._state(branch, snapshot), self._graph.graph_id, selector)
 
@@ -475,6 +509,9 @@ class Graph:
             ReadSetChanged: others changed what an update or delete depends on.
             PreconditionFailed: the head is not the given `if_commit`.
         """
+        from omnigraph.engine.writes.mutations import MutationRequest
+        from omnigraph.graph.commit.txn import checked_key
+
         self._gate.require(Action.CHANGE, branch)
         self._graph.require_writable()
         require_query(source, name, params)
@@ -546,6 +583,17 @@ class Graph:
             ReadSetChanged: others changed what an overwrite depends on.
             PreconditionFailed: the head is not the given `if_commit`.
         """
+        from omnigraph.api.load_source import (
+            choose_lane,
+            has_active_session,
+            read_content,
+            require_graph_lines,
+            source_name,
+        )
+        from omnigraph.engine.writes.loads import LoadInput
+        from omnigraph.graph.load.load_branch import require_load
+        from omnigraph.graph.load.request import parse_load_request
+
         base = require_load(self._graph, self._gate, branch, from_)
         self._graph.require_writable()
         request = parse_load_request(
@@ -619,6 +667,10 @@ class Graph:
             ReadOnlyGraph: the graph is open read-only.
             BranchNotFound: there is no such branch.
         """
+        from omnigraph.graph.commit.txn import WriteRequest
+        from omnigraph.graph.manifest.intent import SidecarKind
+        from omnigraph.graph.writer import Writer
+
         self._gate.require(Action.CHANGE, branch)
         self._graph.require_writable()
         request = WriteRequest(
@@ -646,6 +698,8 @@ class Graph:
         Raises:
             InvalidArgument: there is no such table.
         """
+        from omnigraph.graph.history.system_tables import system_table
+
         self._gate.require(Action.READ)
         return system_table(self._graph.lines, name)
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from omnigraph.cli.global_options import AS, CLUSTER, GRAPH, SERVER, STORE, TARGET
 from omnigraph.cli.operator_config import Binding, OperatorConfig, read_operator_config
+from omnigraph.cli.pandas_on_demand import start_arrow
 from omnigraph.cli.project_config import ProjectConfig, read_env_file, read_project_config
 from omnigraph.cli.served_place import ServedPlace, Server
 from omnigraph.errors import UsageError
@@ -82,6 +83,7 @@ class Target:
                 f"{self.uri} is behind a server, and this command needs the storage of the graph;"
                 f" give {STORE} URI instead"
             )
+        start_arrow()
         from omnigraph import Graph
 
         return Graph.open(
@@ -93,6 +95,7 @@ class Target:
 
     def reach(self, *, writes: bool = False) -> GraphLike:
         """The graph, wherever it is; of an open one read-only unless the command writes."""
+        start_arrow()
         return self.open(writes=writes) if self.place is None else self.place.open()
 
 

@@ -5,6 +5,7 @@ interrupt, a closed pipe. Global options may stand before or after the command.
 """
 
 import errno
+import gc
 import os
 import sys
 from collections.abc import Mapping, Sequence
@@ -110,12 +111,19 @@ server_app = typer.Typer(
 
 def run() -> NoReturn:
     """The program `omnigraph`."""
+    _collect_seldom()
     sys.exit(main(sys.argv[1:], os.environ))
 
 
 def run_server() -> NoReturn:
     """The program `omnigraph-server`."""
+    _collect_seldom()
     sys.exit(_run(server_app, "omnigraph-server", sys.argv[1:], os.environ))
+
+
+def _collect_seldom() -> None:
+    """Look for cycles of garbage seldom: imports make many objects and hardly any garbage."""
+    gc.set_threshold(50_000)
 
 
 def main(arguments: Sequence[str], environ: Mapping[str, str]) -> int:

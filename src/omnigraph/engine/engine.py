@@ -1,4 +1,7 @@
-"""`Engine`: runs the queries of one open graph, each on one snapshot, from many threads."""
+"""`Engine`: runs the queries of one open graph, each on one snapshot, from many threads.
+
+What writes is imported by the first write.
+"""
 
 from __future__ import annotations
 
@@ -19,15 +22,9 @@ from omnigraph.engine.streamed_groups import grouped_scan
 from omnigraph.engine.tables import QueryTables
 from omnigraph.engine.top_texts import best_texts
 from omnigraph.engine.warming import TopologyWarmer
-from omnigraph.engine.writes.loads import LocalLoad
-from omnigraph.engine.writes.mutations import MutationRun
 from omnigraph.errors import InvalidArgument
 from omnigraph.graph.blobs.addresses import DENY_ALL
-from omnigraph.graph.blobs.blob_values import BlobBudget
 from omnigraph.graph.history.snapshot import reclaimed
-from omnigraph.graph.jobs.stages import JobStages
-from omnigraph.graph.load.flow import LoadFlow
-from omnigraph.graph.load.vector_filling import VectorFiller
 from omnigraph.graph.query.budget import Budget
 from omnigraph.graph.query.call_scope import call_token
 from omnigraph.graph.query.compiled import CompiledQueries
@@ -172,6 +169,10 @@ class Engine:
         timeout_s: float | None,
     ) -> MutationResult:
         """Run a mutation as one commit; a time limit ends it only before its first effect."""
+        from omnigraph.engine.writes.mutations import MutationRun
+        from omnigraph.graph.blobs.blob_values import BlobBudget
+        from omnigraph.graph.load.vector_filling import VectorFiller
+
         self._require_open()
         return MutationRun(
             protocol=protocol,
@@ -193,6 +194,12 @@ class Engine:
         progress: Progress | None = None,
     ) -> JobReport:
         """Load an input as one commit, or only check it."""
+        from omnigraph.engine.writes.loads import LocalLoad
+        from omnigraph.graph.blobs.blob_values import BlobBudget
+        from omnigraph.graph.jobs.stages import JobStages
+        from omnigraph.graph.load.flow import LoadFlow
+        from omnigraph.graph.load.vector_filling import VectorFiller
+
         self._require_open()
         stages = JobStages(graph.clock, progress)
         steps = LocalLoad(

@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from omnigraph.embedding import CheckedEmbedder, Purpose, checked, open_embedder, require_model
 from omnigraph.errors import InternalError
 from omnigraph.lang.catalog import NodeType
 
 if TYPE_CHECKING:
     from omnigraph.clock import Clock
-    from omnigraph.embedding import Embedder
+    from omnigraph.embedding import CheckedEmbedder, Embedder
     from omnigraph.engine.tables import QueryTable
     from omnigraph.graph.arrays import Floats
     from omnigraph.settings import EmbeddingSettings
@@ -38,6 +37,8 @@ class QueryEmbedder:
             EmbeddingUnavailable, EmbeddingInvalid, EmbeddingFailed: there is none.
             EmbeddingModelMismatch: the property was filled by another model.
         """
+        from omnigraph.embedding import Purpose, require_model
+
         where = f"{table.item.name}.{name}"
         dimension = table.item.properties[name].type.vector_dim
         if dimension is None:
@@ -50,6 +51,8 @@ class QueryEmbedder:
 
     def open(self) -> CheckedEmbedder:
         """The embedder, behind its checks."""
+        from omnigraph.embedding import checked, open_embedder
+
         with self._lock:
             if self._opened is None:
                 if self.given is None:

@@ -13,6 +13,7 @@ from subprocess import CompletedProcess
 import pyarrow as pa
 import pytest
 from tests.extended import thinned
+from tests.process_sessions import wait_until_it_sleeps
 
 from omnigraph import Graph
 
@@ -467,6 +468,7 @@ def test_an_interrupt_ends_with_130(people: Path, tmp_path: Path) -> None:
         text=True,
     )
     with fifo.open("wb"):  # returns when the program opens the query, and keeps it waiting
+        wait_until_it_sleeps(process.pid)
         process.send_signal(signal.SIGINT)
         out, err = process.communicate()
     assert (process.returncode, out, err) == (130, "", "error: interrupted\n")

@@ -4,12 +4,12 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from subprocess import CompletedProcess
 
 import pytest
+from tests.process_sessions import wait_until_it_sleeps
 
 Door = Callable[..., CompletedProcess[str]]
 PROGRAM = Path(sys.executable).with_name("omnigraph")
@@ -59,19 +59,6 @@ def test_a_full_disk_is_an_error_and_no_traceback(words: list[str]) -> None:
         )
     assert (result.returncode, result.stderr.count("\n")) == (1, 1)
     assert "cannot write the output" in result.stderr
-
-
-def wait_until_it_sleeps(pid: int) -> None:
-    """Return when a process waits for a read: a signal right before one is noticed only after it.
-
-    Where nothing tells the state of a process, return at once.
-    """
-    status = Path(f"/proc/{pid}/stat")
-    asleep = 0
-    while status.exists() and asleep < 10:
-        is_asleep = status.read_text().rpartition(")")[2].split()[0] == "S"
-        asleep = asleep + 1 if is_asleep else 0
-        time.sleep(0.01)
 
 
 @pytest.mark.parametrize("extra", [[], ["--json"]])

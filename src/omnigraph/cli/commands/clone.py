@@ -6,6 +6,7 @@ import typer
 
 from omnigraph.cli import exit_codes
 from omnigraph.cli.options import JsonOption
+from omnigraph.cli.pandas_on_demand import start_arrow
 from omnigraph.cli.session import begin_command, name_of
 
 if TYPE_CHECKING:
@@ -59,6 +60,7 @@ def clone(
 ) -> int:
     """Clone the graph and print what the clone has."""
     session = begin_command(context)
+    start_arrow()
 
     from omnigraph import Graph
     from omnigraph.cli.addressing import announce_write, find_write_target, require_storage

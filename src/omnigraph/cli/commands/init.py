@@ -7,6 +7,7 @@ import typer
 
 from omnigraph.cli import exit_codes
 from omnigraph.cli.options import JsonOption
+from omnigraph.cli.pandas_on_demand import start_arrow
 from omnigraph.cli.session import begin_command
 from omnigraph.cli.source_files import read_source_file
 
@@ -40,6 +41,7 @@ def init(
 ) -> int:
     """Create the graph and print where."""
     session = begin_command(context)
+    start_arrow()
 
     from omnigraph import Graph, compile_schema
     from omnigraph.cli.addressing import find_write_target

@@ -80,7 +80,6 @@ def query(
     )
 
     from omnigraph.cli.addressing import choose_branch, find_query_target
-    from omnigraph.client.calls import require_local
 
     target, style = find_query_target(session)
     if snapshot is None:
@@ -88,6 +87,8 @@ def query(
         options = replace(options, branch=branch)
     executor = options.executor(target)
     if options.names_stored(target):
+        from omnigraph.client.calls import require_local
+
         require_local(executor)
         result = _invoke(target, options)
     else:
