@@ -62,5 +62,5 @@ def test_what_an_open_graph_alone_can_do_is_known() -> None:
     def public(kind: type) -> set[str]:
         return {name for name in vars(kind) if not name.startswith("_")}
 
-    storage = {"init", "open", "clone", "pipeline", "write", "system", "as_actor"}
+    storage = {"init", "open", "clone", "pipeline", "write", "system", "as_actor", "maintenance"}
     assert public(Graph) - public(graph_like.GraphLike) == storage
