@@ -125,9 +125,12 @@ def _in_chunks(parts: Iterable[bytes]) -> Iterator[bytes]:
     held = bytearray()
     for part in parts:
         held += part
-        while len(held) > CHUNK_BYTES:
-            end = held.rfind(b"\n", 0, CHUNK_BYTES) + 1 or CHUNK_BYTES
-            yield bytes(held[:end])
-            del held[:end]
+        start = 0
+        while len(held) - start > CHUNK_BYTES:
+            most = start + CHUNK_BYTES
+            end = held.rfind(b"\n", start, most) + 1 or most
+            yield bytes(held[start:end])
+            start = end
+        del held[:start]
     if held:
         yield bytes(held)

@@ -14,6 +14,7 @@ import msgspec
 
 from omnigraph.graph.arrays import row_ids_of
 from omnigraph.graph.blobs.blob_values import INLINE
+from omnigraph.graph.ndjson.json_columns import joined, json_texts
 from omnigraph.graph.results.values import json_values
 from omnigraph.lang.catalog import NodeType
 from omnigraph.lang.types import STRING
@@ -27,13 +28,16 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from omnigraph.errors import JsonValue
+    from omnigraph.graph.ndjson.json_columns import JsonTexts
     from omnigraph.lang import EdgeType
+    from omnigraph.lang.types import PropType
     from omnigraph.storage.blob_rows import BlobValue
     from omnigraph.storage.handles import TableHandle
 
 _PIECE_BYTES: Final = 3 * 1024 * 1024
 """A multiple of three, so that the encoded pieces of one blob can be joined."""
 
+_ENDS: Final = ("src", "dst")
 _ENCODER: Final = msgspec.json.Encoder()
 
 
@@ -53,26 +57,40 @@ class RecordWriter:
 
     def lines(self, rows: pa.Table) -> Iterator[bytes]:
         """The rows as lines, in parts; they have the columns and the row ids."""
-        values = {name: self._values(rows, name) for name in self.columns}
+        if self.item.blob_properties:
+            yield from self._with_blobs(rows)
+        elif rows.num_rows:
+            yield self._joined(rows)
+
+    def _joined(self, rows: pa.Table) -> bytes:
+        """The rows of a type without blobs, written column by column."""
+        names = self.columns
+        parts: list[str | JsonTexts] = []
+        if isinstance(self.item, NodeType):
+            parts.append(f'{{"type":{_text(self.item.name)}')
+        else:
+            names = [name for name in names if name not in _ENDS]
+            parts.append(f'{{"edge":{_text(self.item.name)}')
+            for member, name in zip(("from", "to"), _ENDS, strict=True):
+                parts += (f',"{member}":', json_texts(rows[name], STRING))
+        opening = ',"data":{'
+        for name in names:
+            parts += (f"{opening}{_text(name)}:", json_texts(rows[name], self._kind(name)))
+            opening = ","
+        return joined(*parts, "}}\n")
+
+    def _kind(self, name: str) -> PropType:
+        declared = self.item.properties.get(name)
+        return STRING if declared is None else declared.type
+
+    def _with_blobs(self, rows: pa.Table) -> Iterator[bytes]:
+        values = {name: json_values(rows[name], self._kind(name)) for name in self.columns}
         if isinstance(self.item, NodeType):
             heads: list[dict[str, JsonValue]] = [{"type": self.item.name}] * rows.num_rows
         else:
-            ends = zip(values.pop("src"), values.pop("dst"), strict=True)
+            ends = zip(*(values.pop(name) for name in _ENDS), strict=True)
             heads = [{"edge": self.item.name, "from": src, "to": dst} for src, dst in ends]
         data = [dict(zip(values, row, strict=True)) for row in zip(*values.values(), strict=True)]
-        if self.item.blob_properties:
-            yield from self._with_blobs(rows, heads, data)
-        else:
-            records = [{**head, "data": members} for head, members in zip(heads, data, strict=True)]
-            yield _ENCODER.encode_lines(records)
-
-    def _values(self, rows: pa.Table, name: str) -> list[JsonValue]:
-        declared = self.item.properties.get(name)
-        return json_values(rows[name], STRING if declared is None else declared.type)
-
-    def _with_blobs(
-        self, rows: pa.Table, heads: list[dict[str, JsonValue]], data: list[dict[str, JsonValue]]
-    ) -> Iterator[bytes]:
         names = self.item.blob_properties
         row_ids = row_ids_of(rows[ROW_ID]).tolist()
         blobs = [blobs_of_rows(self.handle, row_ids, name) for name in names]
@@ -83,6 +101,10 @@ class RecordWriter:
                 yield b"," + _ENCODER.encode(name) + b":"
                 yield from _blob_text(column[at])
             yield b"}}\n"
+
+
+def _text(text: str) -> str:
+    return _ENCODER.encode(text).decode()
 
 
 def _blob_text(value: BlobValue) -> Iterator[bytes]:
