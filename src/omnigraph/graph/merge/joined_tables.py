@@ -7,7 +7,7 @@ the same work on three states: base, ours, theirs.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from typing import TYPE_CHECKING
 
 from omnigraph.errors import SnapshotReclaimed
@@ -166,7 +166,7 @@ class _Joining:
     def _check_rules(self) -> None:
         """Hold the image against every rule; what resolutions decide is looked at again."""
         findings = self._settled(self._joined, self._decisions)
-        broken = BrokenRules(violations=findings.violations, find_edges=self._edges_of_nodes)
+        broken = self._broken_rules(self._joined, findings)
         self._joined.conflicts += broken.conflicts(with_remedy=self._states.may_be_decided)
         self._joined.conflict_count = findings.total
 
@@ -202,7 +202,7 @@ class _Joining:
         if not decisions.has_unused:
             return False
         types = {key_of(item): (ref, item) for ref, item in self._txn.tables.types.items()}
-        broken = BrokenRules(violations=findings.violations, find_edges=self._edges_of_nodes)
+        broken = self._broken_rules(joined, findings)
         entities = broken.entities(lambda key: bool(decisions.unused_of(types[key][1])))
         decided = [
             decisions.settle_broken(
@@ -217,9 +217,17 @@ class _Joining:
         ]
         return any(decided)
 
-    def _edges_of_nodes(self, key: str, nodes: Sequence[str]) -> Mapping[str, EdgesOfNode]:
+    def _broken_rules(self, joined: JoinedTables, findings: Findings) -> BrokenRules:
+        return BrokenRules(
+            violations=findings.violations, find_edges=partial(self._edges_of_nodes, joined)
+        )
+
+    def _edges_of_nodes(
+        self, joined: JoinedTables, key: str, nodes: Sequence[str]
+    ) -> Mapping[str, EdgesOfNode]:
         ref, item = next(each for each in self._txn.tables.types.items() if key_of(each[1]) == key)
-        return edges_of_nodes(self._txn.store, self._table(ref, item), nodes)
+        merge = joined.merges.get(ref) or TableMerge(item=item)
+        return edges_of_nodes(self._txn.store, self._table(ref, item), merge, nodes)
 
 
 def _stage(txn: WriteTxn, ref: TableRef, merge: TableMerge) -> StagedWrite:

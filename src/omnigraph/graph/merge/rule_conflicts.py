@@ -22,7 +22,7 @@ from omnigraph.storage.predicates import In
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from omnigraph.graph.merge.table_merge import MergedTable
+    from omnigraph.graph.merge.table_merge import MergedTable, TableMerge
     from omnigraph.graph.validation import Violation
     from omnigraph.storage.handles import TableHandle
     from omnigraph.storage.table_storage import TableStorage
@@ -44,10 +44,12 @@ class EdgesOfNode:
     base: frozenset[str] = frozenset()
     ours: frozenset[str] = frozenset()
     theirs: frozenset[str] = frozenset()
+    merged: frozenset[str] = frozenset()
+    """Those of the joined image."""
 
     @property
     def all(self) -> frozenset[str]:
-        """Those of any state."""
+        """Those of any of the three states."""
         return self.base | self.ours | self.theirs
 
     @property
@@ -60,16 +62,25 @@ NO_EDGES: Final = EdgesOfNode()
 
 
 def edges_of_nodes(
-    store: TableStorage, table: MergedTable, nodes: Iterable[str]
+    store: TableStorage, table: MergedTable, merge: TableMerge, nodes: Iterable[str]
 ) -> dict[str, EdgesOfNode]:
-    """The edges that start at some nodes in each of the three states."""
+    """The edges that start at some nodes in each of the three states and in the joined image."""
     asked = sorted(set(nodes))
     base, ours, theirs = (
         _edges_at(store, handle, asked) for handle in (table.base, table.ours, table.theirs)
     )
+    delta = merge.delta
+    gone = set(delta.removed.to_pylist())
+    starts = dict(zip(*(delta.rows.table[name].to_pylist() for name in ("id", "src")), strict=True))
     return {
         node: EdgesOfNode(
-            base=frozenset(base[node]), ours=frozenset(ours[node]), theirs=frozenset(theirs[node])
+            base=frozenset(base[node]),
+            ours=frozenset(ours[node]),
+            theirs=frozenset(theirs[node]),
+            merged=frozenset(
+                {each for each in ours[node] if each not in gone and each not in starts}
+                | {each for each, start in starts.items() if start == node}
+            ),
         )
         for node in asked
     }
@@ -154,12 +165,14 @@ class BrokenRules:
 
 
 def _remedy_of_count(violation: Violation, edges: EdgesOfNode) -> str | None:
+    """One edge less, rather one that a side has brought; or one more that a state has there."""
     if not _is_too_few(violation):
-        return _resolution(violation, (edges.ours | edges.theirs) - edges.base, take=Take.DELETE)
-    gone = edges.base - (edges.ours & edges.theirs)
-    for side, take in ((edges.ours, Take.OURS), (edges.theirs, Take.THEIRS), (gone, Take.BASE)):
-        if gone & side:
-            return _resolution(violation, gone & side, take=take)
+        there = edges.merged & edges.all
+        return _resolution(violation, there - edges.base or there, take=Take.DELETE)
+    sides = ((edges.ours, Take.OURS), (edges.theirs, Take.THEIRS), (edges.base, Take.BASE))
+    for side, take in sides:
+        if side - edges.merged:
+            return _resolution(violation, side - edges.merged, take=take)
     return None
 
 

@@ -310,6 +310,46 @@ def test_a_node_that_is_kept_keeps_its_edges_by_decision(graphs: Opened) -> None
     assert graph.snapshot().count("L") == 1
 
 
+def test_what_is_advised_of_too_few_edges_brings_one_that_the_merge_lacks(graphs: Opened) -> None:
+    """An edge that both sides changed is there already, or moved away by the strategy alone."""
+    graph = graphs.init("node P { name: String @key } edge L: P -> P @card(2..) { n: I32? }")
+    ends = {"1": "ab", "2": "ab", "3": "ab", "4": "ab", "5": "bb", "6": "bb", "7": "bb"}
+    fill(
+        graph,
+        P=[{"name": each} for each in "abcd"],
+        L=[_edge(each, where) for each, where in ends.items()],
+    )
+
+    def source(graph: Graph, branch: str) -> None:
+        put(graph, branch=branch, L=[_edge(each, "da") for each in "78"])
+        remove(graph, branch=branch, L=["1", "3"])
+
+    def target(graph: Graph, branch: str) -> None:
+        put(graph, branch=branch, L=[{**_edge("1", "ab"), "n": 1}])
+        put(graph, branch=branch, L=[_edge(each, "ca") for each in "79"])
+        remove(graph, branch=branch, L=["2", "4"])
+
+    apart(graph, source, target)
+    advised = {
+        strategy: {
+            each.entity_id: json.loads(each.remedy or "")
+            for each in graph.branches.merge_plan("b", strategy=strategy).conflict_list
+        }
+        for strategy in ("ours", "theirs")
+    }
+    # By `ours` the first edge of `a` stays, and by `theirs` the seventh leaves `c`.
+    assert advised["ours"] == {
+        "a": {"type": "L", "id": "3", "take": "ours"},
+        "d": {"type": "L", "id": "7", "take": "theirs"},
+    }
+    assert advised["theirs"] == {
+        "a": {"type": "L", "id": "1", "take": "ours"},
+        "c": {"type": "L", "id": "7", "take": "ours"},
+    }
+    left = planned(graph, strategy="ours", resolutions=advised["ours"]["a"])
+    assert left == [("L", "d", "cardinality_violation")]
+
+
 def test_decisions_that_a_rule_asks_for_later_wait_for_the_other_ones(graphs: Opened) -> None:
     """A node is undecided, and only one of its forms makes the edge an orphan."""
     graph = graphs.init()
