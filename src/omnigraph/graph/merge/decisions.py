@@ -53,6 +53,9 @@ class Decisions:
     undecided: int = 0
     """How many conflicts are left."""
     _used: set[Named] = field(default_factory=set)
+    """Resolutions, as they are given."""
+    _answered: set[Named] = field(default_factory=set)
+    """Entities that had theirs, with the kind of the type."""
     _seen: dict[Named, None] = field(default_factory=dict)
     """Entities that have a conflict, the first of them."""
 
@@ -66,11 +69,13 @@ class Decisions:
         other = copy(self)
         other.strategy, other.decided, other.blobs = strategy, [], self.blobs.again()
         other._used, other._seen = set(self._used), dict(self._seen)  # noqa: SLF001 - of its kind
+        other._answered = set(self._answered)  # noqa: SLF001 - of its kind
         return other
 
     def count_used(self, other: Decisions) -> None:
         """Count as asked for what was in a look at what follows."""
         self._used |= other._used
+        self._answered |= other._answered
         self._seen |= other._seen
 
     def settle(self, merge: TableMerge) -> list[Conflict]:
@@ -144,7 +149,7 @@ class Decisions:
         return {each for name, each in self.resolutions.keys() - self._used if name in names}
 
     def require_all_used(self) -> None:
-        """Refuse resolutions of entities that have no conflict.
+        """Refuse resolutions of entities that have no conflict, or that are decided already.
 
         Raises:
             InvalidArgument: it names the first, and the nearest that have one.
@@ -152,6 +157,13 @@ class Decisions:
         unused = sorted(self.resolutions.keys() - self._used)
         if not unused:
             return
+        answered = self._answered | {(_bare(name), each) for name, each in self._answered}
+        for type_name, entity_id in answered.intersection(unused):
+            raise InvalidArgument(
+                f"{_bare(type_name)} {entity_id!r} is decided twice, with and without its kind;"
+                f" remove the resolution of {type_name!r}",
+                argument="resolutions",
+            )
         what = ("resolution", "is for an entity", "it")
         if len(unused) > 1:
             what = ("resolutions", "are for entities", "them")
@@ -163,7 +175,7 @@ class Decisions:
 
     def _hint(self, type_name: str, entity_id: str) -> str:
         """The entities with a conflict that may have been meant."""
-        bare = type_name.rpartition(":")[2]
+        bare = _bare(type_name)
         ids = [each for name, each in self._seen if name == bare]
         near = [(bare, each) for each in nearest_names(entity_id, ids)]
         near = near or [each for each in self._seen if each[1] == entity_id and each[0] != bare]
@@ -185,12 +197,14 @@ class Decisions:
 
     def _find(self, item: NodeType | EdgeType, entity_id: str) -> Resolution | None:
         """The resolution of an entity; it is used once."""
-        keys = [(name, entity_id) for name in (item.name, key_of(item))]
-        if self._used.isdisjoint(keys):
-            for key in keys:
-                if key in self.resolutions:
-                    self._used.add(key)
-                    return self.resolutions[key]
+        entity = (key_of(item), entity_id)
+        if entity in self._answered:
+            return None
+        for key in (entity, (item.name, entity_id)):
+            if key in self.resolutions and key not in self._used:
+                self._used.add(key)
+                self._answered.add(entity)
+                return self.resolutions[key]
         return None
 
     def _note(self, item: NodeType | EdgeType, kind: ConflictKind, choice: Resolution) -> None:
@@ -233,6 +247,11 @@ class Decisions:
             entity = contest.chosen(places == place)
             rows = given_row(merge, entity, choice, self.blobs)
             merge.write(rows, is_update=bool(entity.ours.side.exists[0]))
+
+
+def _bare(type_name: str) -> str:
+    """The name of a type without its kind."""
+    return type_name.rpartition(":")[2]
 
 
 def _listed(named: Sequence[Named], last: str = ", ") -> str:

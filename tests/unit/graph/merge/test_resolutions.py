@@ -6,11 +6,13 @@ import json
 from datetime import date
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pytest
 from tests.unit.engine.graphs import remove
 from tests.unit.graph.graphs import Opened
 from tests.unit.graph.merge.merges import (
     ages,
+    apart,
     head,
     knows,
     links,
@@ -24,6 +26,8 @@ from omnigraph.graph.merge.resolutions import resolution_bodies
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from tests.unit.graph.merge.merges import Change
 
     from omnigraph import Graph
 
@@ -288,6 +292,7 @@ def test_what_holds_no_decisions_is_told_what_does(contested: Graph, given: Any)
         ([("Doc", "both")], r"remove it; did you mean Person 'both'\?"),
         ([("Person", "?")], "is one of Person 'both', Person 'cut', Person 'gone' and 2 more"),
         ([("Nothing", "a"), ("Person", "y")], "Nothing 'a', Person 'y' are for entities without"),
+        ([("node:Person", "both")], "Person 'both' is decided twice, with and without its kind"),
     ],
 )
 def test_decisions_without_a_conflict_are_refused_while_there_are_others(
@@ -315,3 +320,40 @@ def test_the_key_of_a_request_knows_its_decisions(contested: Graph, copy: str) -
     assert merged("ours", order="another") == first
     with pytest.raises(IdempotencyKeyReused):
         merged("theirs")
+
+
+@pytest.mark.parametrize(("bare", "kind"), [("node", "edge"), ("edge", "node")])
+def test_a_node_and_an_edge_of_one_name_are_decided_apart(
+    graphs: Opened, bare: str, kind: str
+) -> None:
+    """Their kind tells which of the two is meant; the one without it is for the other."""
+    graph = graphs.init(
+        "node Link { name: String @key n: I32? } edge Link: Link -> Link { n: I32? }"
+    )
+
+    def writes(number: int) -> Change:
+        def act(graph: Graph, branch: str) -> None:
+            with graph.write(branch) as writer:
+                rows = {
+                    "id": ["l"],
+                    "src": ["l"],
+                    "dst": ["l"],
+                    "n": pa.array([number], pa.int32()),
+                }
+                writer.upsert("node:Link", pa.table({"name": ["l"], "n": rows["n"]}))
+                writer.upsert("edge:Link", pa.table(rows))
+                writer.commit()
+
+        return act
+
+    apart(graph, writes(1), writes(2))
+    chosen = [
+        {"type": f"{kind}:Link", "id": "l", "take": "theirs"},
+        {"type": "Link", "id": "l", "take": "ours"},
+    ]
+    graph.branches.merge("b", resolutions=chosen)
+    found = {
+        each: graph.snapshot().scan(f"{each}:Link").read_all()["n"].to_pylist()
+        for each in ("node", "edge")
+    }
+    assert found == {kind: [1], bare: [2]}
