@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
 from omnigraph.graph.access import Action
@@ -144,7 +145,8 @@ class GraphBranches:
             resolutions: decisions for single entities, which win over the strategy: one or more
                 mappings with `type`, `id` and `take` (`ours`, `theirs`, `base`, `delete`) or `row`;
                 or such lines of JSON.
-            delete_branch: delete the source afterwards, unless it has moved on.
+            delete_branch: delete the source afterwards, unless it has moved on; what stands in the
+                way of that, a policy too, is told by the result, and the merge stands.
             if_commit: merge only while this commit is the head of `into`.
             idempotency_key: the same key and request again give the first commit.
 
@@ -155,23 +157,25 @@ class GraphBranches:
             PreconditionFailed: the head is not the given `if_commit`.
         """
         self._gate.require(Action.BRANCH_MERGE, source, target=into)
-        if delete_branch:
-            self._gate.require(Action.BRANCH_DELETE, target=source)
+        denial = self._gate.denial(Action.BRANCH_DELETE, target=source) if delete_branch else None
         self._graph.require_writable()
-        return run_merge(
+        result = run_merge(
             self._graph,
             MergeRequest(
                 source=source,
                 into=into,
                 strategy=strategy,
                 resolutions=parse_resolutions(resolutions),
-                delete_branch=delete_branch,
+                delete_branch=delete_branch and denial is None,
                 if_commit=if_commit,
                 idempotency_key=idempotency_key,
                 actor_id=self._gate.actor,
                 external_blobs=self._external_blobs,
             ),
         )
+        if denial is None:
+            return result
+        return replace(result, branch_deleted=False, branch_delete_error=denial)
 
     def merge_plan(
         self,

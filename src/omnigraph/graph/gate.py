@@ -89,11 +89,27 @@ class Gate:
             PolicyError: there is no actor.
             PolicyEvaluationError: the policy has no answer.
         """
+        return self.denial(action, branch, target=target, query_name=query_name) is None
+
+    def denial(
+        self,
+        action: Action,
+        branch: str | None = None,
+        *,
+        target: str | None = None,
+        query_name: str | None = None,
+    ) -> str | None:
+        """Why the actor may not do this, for who tells it beside a result; `None` if it may.
+
+        Raises:
+            PolicyError: there is no actor.
+            PolicyEvaluationError: the policy has no answer.
+        """
         self.require_actor()
         if self._policy is None:
-            return True
+            return None
         decision = self._decision(self._policy, action, branch, target, query_name)
-        return decision.allowed is True
+        return None if decision.allowed is True else decision.message
 
     def errors_with(self, catalog: Catalog) -> OmnigraphError | None:
         """What would be wrong with the policy under another schema; for who changes the schema."""

@@ -231,7 +231,8 @@ OPERATIONS = [
     Operation(
         "branches.merge",
         lambda g, _: g.branches.merge("merged", into="wip", delete_branch=True),
-        (merge("merged", "wip"), delete("merged")),
+        (merge("merged", "wip"),),
+        looks_up=(delete("merged"),),
     ),
     Operation(
         "branches.merge_plan", lambda g, _: g.branches.merge_plan("wip"), (read("wip"), read())
@@ -478,6 +479,19 @@ def test_a_load_to_a_branch_that_is_there_needs_no_right_to_create_it(place: Pla
     assert report.branch == "wip"
     # Nor could it: the base that a vanished branch would be forked from is not handed on.
     assert report.base_branch is None
+
+
+def test_a_merge_stands_whose_source_may_not_be_deleted(place: Place) -> None:
+    policy = Policy(denied=frozenset({delete("kept")}))
+    with Graph.open(place.root, policy=policy, actor="act-ann") as graph:
+        graph.branches.create("twig")
+        graph.branches.create("kept")
+        graph.mutate(ADD, params={"name": "Kept"}, branch="kept")
+        for outcome in ("fast_forward", "already_up_to_date"):
+            done = graph.branches.merge("kept", into="twig", delete_branch=True)
+            assert (done.outcome, done.branch_deleted) == (outcome, False)
+            assert done.branch_delete_error == "denied branch_delete"
+        assert graph.branches.get("kept").name == "kept"
 
 
 def test_the_policy_is_held_against_the_schema_before_the_graph_is_given_out(place: Place) -> None:
