@@ -80,11 +80,12 @@ PARTS = {
         ),
     ),
     "merges": Part(
-        "merges of random branches against a model; merges and reverts that die at every point",
+        "merges and reverts against models, and dying at every point",
         (
             "tests/crash/test_merge_crashes.py",
             "tests/crash/test_revert_crashes.py",
             "tests/property/test_merges.py",
+            "tests/property/test_ruled_merges.py",
         ),
     ),
     "crash": Part(
