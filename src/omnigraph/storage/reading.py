@@ -251,6 +251,13 @@ def present_columns(handle: TableHandle, names: Sequence[str]) -> list[str]:
     return [column for column in wanted if column in known] or ["id"]
 
 
+def lost_columns(handle: TableHandle) -> list[str]:
+    """The properties of the layout, blobs too, that this version has no column for."""
+    known = set(handle.dataset.schema.names)
+    names = handle.layout.schema.names
+    return [name for name in names if column_of(handle.layout, name) not in known]
+
+
 def _provided(
     reads: Reads,
     handle: TableHandle,

@@ -227,6 +227,10 @@ class TableStorage(Protocol):
         """The fragments of a version, by number."""
         ...
 
+    def lost_columns(self, handle: TableHandle) -> list[str]:
+        """The properties of the layout, blobs too, that this version has no column for."""
+        ...
+
     def files_after(self, staged: StagedWrite) -> int:
         """How many data files the table has once rows that were staged are committed."""
         ...

@@ -259,6 +259,10 @@ class TableStore:
         """The fragments of a version, by number."""
         return sizes.fragments(self._calls, handle)
 
+    def lost_columns(self, handle: TableHandle) -> list[str]:
+        """The properties of the layout, blobs too, that this version has no column for."""
+        return reading.lost_columns(handle)
+
     def files_after(self, staged: StagedWrite) -> int:
         """How many data files the table has once rows that were staged are committed."""
         return sizes.files_after(self._calls, staged)

@@ -161,7 +161,7 @@ class _Cleaning:
         location, branch = place
         layout = bare_layout(table.ref, table.table_key, location)
         pin = max(facts.heads[place])
-        self._require_no_drift(layout, branch, pin, is_armed=place in needed["sidecars"])
+        self._require_no_drift(layout, branch, pin)
         stored = self._graph.storage.old_versions.of(location, branch).versions
         none: frozenset[int] = frozenset()
         floors = {
@@ -179,16 +179,15 @@ class _Cleaning:
         removed = removable_versions(known, self._policy, self._graph.clock.now_us())
         return _Line(layout=layout, branch=branch, removed=removed)
 
-    def _require_no_drift(
-        self, layout: TableLayout, branch: str | None, pin: int, *, is_armed: bool
-    ) -> None:
+    def _require_no_drift(self, layout: TableLayout, branch: str | None, pin: int) -> None:
         """Leave a table alone whose newest version nothing explains.
 
         Raises:
             DriftNeedsRepair: something outside wrote to it.
         """
         head = self._graph.tables.head_version(layout, branch)
-        if head == pin or is_armed:
+        # In this order: a writer that is not armed any more has published what the head shows.
+        if head == pin or (layout.location, branch) in needed_now(self._graph)["sidecars"]:
             return
         for line in self._graph.lines.live_lines():
             for now in line.pins.values():

@@ -7,7 +7,8 @@
 | `foreign` | anything else, or what cannot be read |
 | `lost` | the newest version is below the pin: something removed versions |
 
-A table that a write in progress names is no drift.
+A table that a write in progress names is no drift, and neither is one that others wrote to while
+this looked: whoever moves a table has a sidecar until the publish is visible.
 """
 
 from __future__ import annotations
@@ -16,17 +17,19 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
+from omnigraph.errors import RecoveryBlocked, StorageVersionTooNew
 from omnigraph.graph.manifest.table_refs import bare_layout, pin_of
 from omnigraph.graph.recovery.classify import foreign_versions
 from omnigraph.storage.handles import lance_branch
 from omnigraph.storage.signals import ObjectMissing
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from omnigraph.graph.lifecycle.coordinator import GraphCoordinator
     from omnigraph.graph.manifest.manifest_line import ManifestLine
     from omnigraph.graph.manifest.rows import PinRow, TableRef
+    from omnigraph.ids import BranchId
     from omnigraph.storage.handles import VersionTrace
 
 _HARMLESS: Final = frozenset({"Rewrite", "CreateIndex", "BaseOperation"})
@@ -57,21 +60,27 @@ class Drift:
         return self.pinned.ref
 
 
-def find_drift(
-    graph: GraphCoordinator, line: ManifestLine, armed: Collection[TableRef] = ()
-) -> Iterator[Drift]:
-    """The tables of a branch's own lines that are not at their pins, by name."""
-    own = lance_branch(line.branch_id)
-    for pinned in sorted(line.pins.values(), key=lambda pin: pin.table_key):
-        if pinned.branch != own or pinned.ref in armed:
+def find_drift(graph: GraphCoordinator, line: ManifestLine) -> Iterator[Drift]:
+    """The tables of a branch's own lines that are not at their pins, by name.
+
+    Raises:
+        BranchNotFound: the branch was deleted meanwhile.
+    """
+    elsewhere = {
+        pinned.ref: head
+        for pinned, head in _heads(graph, line)
+        if head != pinned.version  # Most often none is.
+    }
+    if not elsewhere:
+        return
+    # In this order: a writer that is not armed any more has published what the heads showed.
+    armed = _armed_tables(graph, line.branch_id)
+    now = graph.lines.read(line.branch_id)
+    for ref, head in elsewhere.items():
+        pinned = now.pins.get(ref)
+        if ref in armed or pinned is None or line.pins[ref].version < head <= pinned.version:
             continue
         layout = bare_layout(pinned.ref, pinned.table_key, pinned.location)
-        try:
-            head = graph.tables.head_version(layout, pinned.branch)
-        except ObjectMissing:
-            head = 0
-        if head == pinned.version:
-            continue
         traces = (
             graph.tables.traces(layout, pinned.branch, above=pinned.version, upto=head)
             if head > pinned.version
@@ -81,8 +90,33 @@ def find_drift(
             pinned=pinned,
             head=head,
             traces=traces,
-            drift_class=_class_of(graph, line, pinned, head, traces),
+            drift_class=_class_of(graph, now, pinned, head, traces),
         )
+
+
+def _heads(graph: GraphCoordinator, line: ManifestLine) -> Iterator[tuple[PinRow, int]]:
+    """The newest version of each table of the branch's own; 0 if it is gone."""
+    own = lance_branch(line.branch_id)
+    for pinned in sorted(line.pins.values(), key=lambda pin: pin.table_key):
+        if pinned.branch != own:
+            continue
+        layout = bare_layout(pinned.ref, pinned.table_key, pinned.location)
+        try:
+            yield pinned, graph.tables.head_version(layout, pinned.branch)
+        except ObjectMissing:
+            yield pinned, 0
+
+
+def _armed_tables(graph: GraphCoordinator, branch_id: BranchId) -> set[TableRef]:
+    """The tables that sidecars name; one that cannot be read is told by whoever looks at writes."""
+    armed: set[TableRef] = set()
+    for path in graph.sidecars.of(branch_id):
+        try:
+            sidecar = graph.sidecars.read(path, branch_id)
+        except (RecoveryBlocked, StorageVersionTooNew):
+            continue
+        armed |= {table.ref for table in sidecar.tables} if sidecar is not None else set()
+    return armed
 
 
 def _class_of(

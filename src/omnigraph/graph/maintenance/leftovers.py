@@ -33,7 +33,7 @@ UNREGISTERED_US: Final = _HOUR_US
 SCRATCH_US: Final = _HOUR_US
 STRAY_TABLE_US: Final = DAY_US
 _STAGING: Final = "__staging"
-_KINDS: Final = ("nodes", "edges")
+TABLE_FOLDERS: Final = ("nodes", "edges")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,7 +173,7 @@ def _stray_tables(graph: GraphCoordinator, facts: CleanupFacts, now_us: int) -> 
     """Tables that no live line registers, because whoever made them died before that."""
     objects = graph.storage.objects
     known = {table.location for table in facts.tables.values()}
-    for kind in _KINDS:
+    for kind in TABLE_FOLDERS:
         for name in objects.folders(kind):
             location = f"{kind}/{name}"
             if location in known:

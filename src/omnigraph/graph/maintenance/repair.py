@@ -213,15 +213,7 @@ class _Repairing:
         return [self._repaired(drift, lease) for drift in list(self._drift())]
 
     def _drift(self) -> Iterator[Drift]:
-        line = self._graph.lines.read(self._branch_id)
-        armed = set()
-        for path in self._graph.sidecars.of(self._branch_id):
-            try:
-                sidecar = self._graph.sidecars.read(path, self._branch_id)
-            except (RecoveryBlocked, StorageVersionTooNew):
-                continue
-            armed |= {table.ref for table in sidecar.tables} if sidecar is not None else set()
-        return find_drift(self._graph, line, armed)
+        return find_drift(self._graph, self._graph.lines.read(self._branch_id))
 
     def _repaired(self, drift: Drift, lease: Lease) -> RepairedTable:
         try:

@@ -6,16 +6,17 @@ what a head pins, `repair` at what it is asked to adopt.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.graph.arrays import one_array
+from omnigraph.graph.arrays import is_given, mask_of, one_array
 from omnigraph.graph.manifest.table_refs import key_of, ref_of
-from omnigraph.graph.validation.findings import gather
-from omnigraph.graph.validation.fitting import FittedRows
+from omnigraph.graph.validation.findings import Rows, gather, masked_findings
+from omnigraph.graph.validation.fitting import FittedRows, fit_rows
+from omnigraph.graph.validation.identity import id_mismatch
 from omnigraph.graph.validation.relation_rules import (
     CardinalityRule,
     EndRule,
@@ -23,8 +24,9 @@ from omnigraph.graph.validation.relation_rules import (
     unique_rules,
 )
 from omnigraph.graph.validation.row_rules import check_rows
+from omnigraph.graph.validation.spelling import render_ids
 from omnigraph.graph.validation.stored_rows import StoredTable, check_stored
-from omnigraph.graph.validation.violation import Subject
+from omnigraph.graph.validation.violation import Code, Subject
 from omnigraph.lang.catalog import EdgeType, NodeType
 
 if TYPE_CHECKING:
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
     from omnigraph.graph.manifest.rows import TableRef
     from omnigraph.graph.validation import Endpoint
     from omnigraph.graph.validation.findings import Findings
+    from omnigraph.graph.validation.violation import Violation
     from omnigraph.lang import Catalog
     from omnigraph.storage.handles import TableHandle
     from omnigraph.storage.table_store import TableStorage
@@ -62,7 +65,9 @@ class StoredImage:
     def broken_rules(self, item: NodeType | EdgeType) -> Iterator[Broken]:
         """What the rows of one type break."""
         key = key_of(item)
+        yield from self._lost_columns(item)
         yield from self._nulls(item)
+        yield from _told(key, "key", self._strange_ids(item))
         yield from _told(key, "values", self._row_findings(item))
         rows = StoredTable(
             item=item,
@@ -81,6 +86,24 @@ class StoredImage:
             yield from _told(key, named, found)
         if isinstance(item, EdgeType):
             yield from self.broken_ends(item)
+
+    def unfit_values(
+        self, item: NodeType | EdgeType, batches: Iterable[pa.RecordBatch]
+    ) -> Iterator[Broken]:
+        """What no write would have taken, as a number that is none; blobs are not looked at."""
+        blobs = self._handle(item).layout.blobs
+        kept = {name: prop for name, prop in item.properties.items() if name not in blobs}
+        whole = replace(item, properties=kept)
+        parts = (fit_rows(whole, batch, limit=EXAMPLES).findings for batch in batches)
+        found = gather(parts, limit=EXAMPLES)
+        unfit = [each for each in found.violations if each.code is Code.TYPE_ERROR]
+        if unfit:
+            yield Broken(
+                table_key=key_of(item),
+                rule="values",
+                count=found.counts[Code.TYPE_ERROR],
+                message=unfit[0].message,
+            )
 
     def broken_ends(self, item: EdgeType, at: NodeType | None = None) -> Iterator[Broken]:
         """Edges without a node at one of their ends; only at ends of one type, if it is given."""
@@ -120,6 +143,21 @@ class StoredImage:
         known = one_array(pa.chunked_array(found, pa.string()))
         return wanted.filter(pc.invert(pc.is_in(wanted, value_set=known)))
 
+    def _lost_columns(self, item: NodeType | EdgeType) -> Iterator[Broken]:
+        """Properties that the table has no column for: a read takes them for null."""
+        for name in self.store.lost_columns(self._handle(item)):
+            message = f"{item.name}.{name} has no column in the table any more"
+            count = self.store.count(self._handle(item))
+            yield Broken(table_key=key_of(item), rule="columns", count=count, message=message)
+
+    def _strange_ids(self, item: NodeType | EdgeType) -> Findings:
+        """Nodes whose id is not that of their key, so that nobody who gives the key finds them."""
+        if not isinstance(item, NodeType) or item.key is None:
+            return gather((), limit=EXAMPLES)
+        columns = list(dict.fromkeys(["id", *item.key]))
+        batches = self.store.scan(self._handle(item), columns=columns)
+        return gather((_id_findings(item, batch) for batch in batches), limit=EXAMPLES)
+
     def _nulls(self, item: NodeType | EdgeType) -> Iterator[Broken]:
         required = [
             name
@@ -156,6 +194,20 @@ class StoredImage:
 
     def _handle(self, item: NodeType | EdgeType) -> TableHandle:
         return self.handles[ref_of(item)]
+
+
+def _id_findings(item: NodeType, batch: pa.RecordBatch) -> Findings:
+    key = item.key or ()
+    kinds = [item.properties[name].type for name in key]
+    given = batch.column("id")
+    made = render_ids([batch.column(name) for name in key], kinds)
+    failed = is_given(given) & is_given(made) & ~mask_of(pc.equal(given, made))
+
+    def strange(at: int, subject: Subject) -> Violation:
+        return id_mismatch(item, subject, given=str(given[at]), canonical=str(made[at]))
+
+    who = Rows(ids=given, lines=None)
+    return masked_findings(Code.ID_MISMATCH, failed, who, strange, limit=EXAMPLES)
 
 
 def _told(key: str, rule: str, found: Findings) -> Iterable[Broken]:

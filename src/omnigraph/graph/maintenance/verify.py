@@ -9,10 +9,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from omnigraph.errors import OmnigraphError, RecoveryBlocked, StorageVersionTooNew
+from omnigraph.errors import (
+    BranchNotFound,
+    OmnigraphError,
+    RecoveryBlocked,
+    StorageVersionTooNew,
+)
 from omnigraph.graph.jobs.stage_progress import StageProgress
 from omnigraph.graph.maintenance.drift import find_drift
 from omnigraph.graph.maintenance.index_checks import lying_indexes
+from omnigraph.graph.maintenance.leftovers import TABLE_FOLDERS
 from omnigraph.graph.maintenance.manifest_checks import contradictions
 from omnigraph.graph.maintenance.stored_image import StoredImage
 from omnigraph.graph.maintenance.table_work import silent
@@ -29,7 +35,9 @@ from omnigraph.lang.catalog import EdgeType
 from omnigraph.storage.signals import StorageSignal
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
+
+    import pyarrow as pa
 
     from omnigraph.graph.jobs.stage_progress import Progress
     from omnigraph.graph.lifecycle.coordinator import GraphCoordinator
@@ -37,6 +45,7 @@ if TYPE_CHECKING:
     from omnigraph.graph.manifest.rows import PinRow, TableRef
     from omnigraph.graph.manifest.table_refs import CatalogTables
     from omnigraph.ids import BranchId
+    from omnigraph.lang.catalog import NodeType
     from omnigraph.storage.handles import Pin, TableHandle
 
 _FAILURES = (OmnigraphError, StorageSignal)
@@ -61,6 +70,8 @@ def verify(
     work = _Verifying(graph, progress or silent, deep=deep)
     for branch_id, name in chosen.items():
         work.look_at(branch_id, name)
+    if deep and branch is None:
+        work.look_for_strays()
     return VerifyReport(
         deep=deep,
         branches=tuple(chosen.values()),
@@ -80,21 +91,45 @@ class _Verifying:
         self._deep = deep
         self.seen: set[Pin] = set()
         self._judged: set[tuple[Pin, ...]] = set()
+        self._locations: set[str] = set()
         self.rows = 0
         self.problems: list[Problem] = []
         self.notes: list[str] = []
 
     def look_at(self, branch_id: BranchId, name: str) -> None:
-        """One branch."""
+        """One branch; nothing is wrong with one that is deleted meanwhile."""
+        problems, notes = len(self.problems), len(self.notes)
+        self._look_at_branch(branch_id, name)
+        if len(self.problems) > problems and branch_id not in self._graph.lines.live_branch_ids():
+            del self.problems[problems:]
+            del self.notes[notes:]
+
+    def look_for_strays(self) -> None:
+        """Tell of folders of tables that no branch registers; call when all were looked at."""
+        objects = self._graph.storage.objects
+        folders = {f"{kind}/{name}" for kind in TABLE_FOLDERS for name in objects.folders(kind)}
+        for location in sorted(folders - self._locations):
+            self.notes.append(f"the folder {location} belongs to no table")
+
+    def _look_at_branch(self, branch_id: BranchId, name: str) -> None:
         try:
             line = self._graph.lines.read(branch_id)
             self._found(name, None, "manifest", contradictions(self._graph, line))
             pins = line.pins
             tables = self._graph.schemas.tables(line.schema.schema_hash)
+            self._locations |= {row.location for row in line.registrations()}
+        except BranchNotFound:
+            self._problem(
+                name, None, "manifest", "the line of the branch is gone; restore __manifest"
+            )
+            return
         except _FAILURES as error:
             self._problem(name, None, "manifest", str(error))
             return
-        self._look_for_drift(line, name)
+        try:
+            self._look_for_drift(line, name)
+        except _FAILURES as error:
+            self._problem(name, None, "drift", str(error))
         handles = {
             ref: handle
             for ref, pin in pins.items()
@@ -125,23 +160,22 @@ class _Verifying:
                 self.notes.append(f"{name}: {bare_nodes_text(item, count)}")
 
     def _look_for_drift(self, line: ManifestLine, name: str) -> None:
-        armed: set[TableRef] = set()
         for path in self._graph.sidecars.of(line.branch_id):
-            self.notes.append(
-                f"{name}: the interrupted write {path.operation_id} is settled by the next write"
-            )
             try:
                 sidecar = self._graph.sidecars.read(path, line.branch_id)
             except (RecoveryBlocked, StorageVersionTooNew) as error:
                 self._problem(name, None, "drift", error.message)
                 continue
             if sidecar is None:
-                continue
+                continue  # Its writer has ended.
+            self.notes.append(
+                f"{name}: the write {path.operation_id} is under way, or was interrupted and is"
+                " settled by the next write"
+            )
             blocked = self._graph.recovery.why_blocked(sidecar)
             if blocked is not None:
                 self._problem(name, blocked.details.get("table"), "drift", blocked.message)
-            armed |= {table.ref for table in sidecar.tables}
-        for drift in find_drift(self._graph, line, armed):
+        for drift in find_drift(self._graph, line):
             self._problem(
                 name,
                 drift.pinned.table_key,
@@ -185,19 +219,24 @@ class _Verifying:
                 for broken in image.broken_rules(item):
                     self._problem(name, key, broken.rule, broken.message, broken.count)
             if is_new:
-                self._look_at_rows(name, handle, key)
+                self._look_at_rows(name, image, item)
         except _FAILURES as error:
             self._problem(name, key, "files", str(error))
 
-    def _look_at_rows(self, name: str, handle: TableHandle, key: str) -> None:
-        self.rows += self._graph.tables.count(handle)
+    def _look_at_rows(self, name: str, image: StoredImage, item: NodeType | EdgeType) -> None:
+        handle = image.handles[ref_of(item)]
+        key, count = str(handle.layout.table_key), self._graph.tables.count(handle)
+        self.rows += count
         for index, missed in lying_indexes(self._graph.tables, handle, deep=self._deep):
             message = f"the index {index} does not find rows that it covers; build it anew"
             self._problem(name, key, "index", message, missed)
-        if self._deep:
-            read = sum(batch.num_rows for batch in self._graph.tables.scan(handle))
-            if read != self._graph.tables.count(handle):
-                self._problem(name, key, "files", f"{read:,} rows can be read")
+        if not self._deep:
+            return
+        read = _Counted(self._graph.tables.scan(handle))
+        for broken in image.unfit_values(item, read):
+            self._problem(name, key, broken.rule, broken.message, broken.count)
+        if read.rows != count:
+            self._problem(name, key, "files", f"{read.rows:,} rows can be read")
 
     def _look_at_history(self, line: ManifestLine, name: str) -> None:
         """The versions of older commits that are still there, and files that none of them names."""
@@ -228,6 +267,8 @@ class _Verifying:
         try:
             count = self._graph.tables.count(self._graph.tables.open(layout, pin_of(pin)))
         except _FAILURES as error:
+            if not self._graph.storage.has_version(pin_of(pin)):
+                return  # It is cleaned up right now.
             self._problem(name, pin.table_key, "version", f"version {pin.version}: {error}")
             return
         if count != pin.row_count:
@@ -248,6 +289,19 @@ class _Verifying:
                 count=count,
             )
         )
+
+
+class _Counted:
+    """Batches, and how many rows they had."""
+
+    def __init__(self, batches: Iterable[pa.RecordBatch]) -> None:
+        self._batches = batches
+        self.rows = 0
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        for batch in self._batches:
+            self.rows += batch.num_rows
+            yield batch
 
 
 def _is_edge(item: object) -> bool:

@@ -12,8 +12,8 @@ class Problem:
 
     branch: str
     check: str
-    """`manifest`, `version`, `row_count`, `drift`, `files`, `index`, or the kind of rule that rows
-    break: `required`, `values`, `unique`, `endpoints`, `cardinality`."""
+    """`manifest`, `version`, `row_count`, `columns`, `drift`, `files`, `index`, or the kind of rule
+    that rows break: `required`, `key`, `values`, `unique`, `endpoints`, `cardinality`."""
 
     message: str
     table_key: str | None = None

@@ -57,6 +57,8 @@ RECOVERY_ACTOR = "omnigraph:recovery"
 RECOVERY_KIND = "recovery"
 """The kind of a commit that undoes a write, and of the versions that it makes."""
 _ROUNDS = MAX_PUBLISH_ROUNDS
+_LOOKS = 8
+"""How often a write that seems blocked is judged again when others wrote meanwhile."""
 
 
 class Outcome(StrEnum):
@@ -156,10 +158,20 @@ class Recovery:
 
     def why_blocked(self, sidecar: Sidecar) -> RecoveryBlocked | None:
         """Why this sidecar may not be settled, if so; changes nothing."""
-        if self._is_branch_deleted(sidecar):
-            return None
-        pending = {path.operation_id for path in self._sidecars.of(sidecar.branch_id)}
-        line = self._lines.read(BranchId(sidecar.branch_id))
+        for _ in range(_LOOKS):
+            if self._is_branch_deleted(sidecar):
+                return None
+            line = self._lines.read(BranchId(sidecar.branch_id))
+            blocked = self._judged_blocked(sidecar, line)
+            if blocked is None or sidecar.operation_id not in self._pending(sidecar):
+                return None
+            # A writer that lives may have gone on meanwhile, and another may have followed.
+            if self._lines.read(line.branch_id).handle.version == line.handle.version:
+                break
+        return blocked
+
+    def _judged_blocked(self, sidecar: Sidecar, line: ManifestLine) -> RecoveryBlocked | None:
+        pending = self._pending(sidecar)
         if line.settled({sidecar.operation_id}):
             return None
         judged = [classify(self._facts(table, line)) for table in sidecar.tables]
@@ -168,6 +180,9 @@ class Recovery:
         except RecoveryBlocked as blocked:
             return blocked
         return None
+
+    def _pending(self, sidecar: Sidecar) -> set[str]:
+        return {path.operation_id for path in self._sidecars.of(sidecar.branch_id)}
 
     def _settle_once(
         self,

@@ -1,5 +1,6 @@
 """`verify`: a whole graph is sound, and every kind of damage is named."""
 
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -13,6 +14,7 @@ from tests.unit.graph.graphs import (
     committed,
     killed_at,
     listing,
+    once,
     rows,
     upsert,
 )
@@ -20,6 +22,8 @@ from tests.unit.graph.maintenance.test_repair import outside
 
 from omnigraph import Graph
 from omnigraph.errors import BranchNotFound
+from omnigraph.graph.manifest.manifest_line import ManifestLine
+from omnigraph.ids import BranchId
 
 SCHEMA = """
 node Person { name: String @key  age: I32?  email: String? @unique
@@ -92,6 +96,9 @@ def wrong_index(dataset: lance.LanceDataset) -> None:
 
 
 ROWS: dict[str, Callable[[lance.LanceDataset], object]] = {
+    "columns": lambda table: table.drop_columns(["age"]),
+    "required": lambda table: table.update({"name": "null"}, where="name = 'p0'"),
+    "key": lambda table: append(table, {"id": "other", "name": "p0"}),
     "unique": lambda table: append(table, {"id": "p0", "name": "p0"}),
     "values": lambda table: table.update({"age": "200"}, where="name = 'p0'"),
     "endpoints": lambda table: table.delete("name = 'q1'"),
@@ -123,6 +130,13 @@ def test_rows_that_break_a_rule_and_indexes_that_lie_are_named(graphs: Opened, d
     shown(graph, ROWS[damage])
     table = "edge:Knows" if damage == "endpoints" else "node:Person"
     assert (table, damage) in checks(graphs)
+
+
+def test_a_deep_look_names_values_that_no_write_would_have_taken(graphs: Opened) -> None:
+    graph = filled(graphs)
+    shown(graph, lambda table: append(table, {"id": "x", "name": "x", "vec": [float("nan"), 1.0]}))
+    assert checks(graphs) == set()
+    assert checks(graphs, deep=True) == {("node:Person", "values")}
 
 
 def test_too_many_edges_and_lost_ends_are_named(graphs: Opened) -> None:
@@ -187,6 +201,64 @@ def test_what_something_outside_wrote_is_named(graphs: Opened) -> None:
     assert checks(graphs) == set()
 
 
+def test_writers_are_not_taken_for_something_outside(
+    graphs: Opened, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A table is looked at later than the line that pins it, and others write in between."""
+    graph = filled(graphs)
+    reader = graphs.read_only()
+    parts = reader._graph
+    written = [upsert(graph, "first")]
+    is_writing = False
+
+    def after_a_write(look: Callable[..., object]) -> Callable[..., object]:
+        def late(*asked: object) -> object:
+            nonlocal is_writing
+            if not is_writing:
+                is_writing = True
+                written.append(upsert(graph, f"p{len(written) + 9}"))
+                is_writing = False
+            return look(*asked)
+
+        return late
+
+    for owner, name in ((type(parts.sidecars), "of"), (type(parts.tables), "head_version")):
+        with monkeypatch.context() as patch:
+            patch.setattr(owner, name, after_a_write(getattr(owner, name)))
+            assert reader.maintenance.verify().problems == ()
+            assert reader.maintenance.repair().tables == ()
+            assert not graph.maintenance.cleanup(keep=3).errors
+    assert len(written) > 6
+
+
+def test_a_branch_that_is_deleted_meanwhile_is_no_fault(
+    graphs: Opened, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    graph = filled(graphs)
+    graph.branches.create("rev")
+    upsert(graph, "own", branch="rev")
+    reader = graphs.read_only()
+    lines = reader._graph.lines
+    read, branch_id = lines.read, graph.branches.get("rev").branch_id
+    delete = once(lambda: graph.branches.delete("rev"))
+
+    def read_after(asked: BranchId) -> ManifestLine:
+        if asked == branch_id:
+            delete()
+        return read(asked)
+
+    monkeypatch.setattr(lines, "read", read_after)
+    assert reader.maintenance.verify().problems == ()
+    assert [branch.name for branch in graph.branches.list()] == ["main"]
+
+
+def test_the_line_of_a_branch_that_is_lost_is_named(graphs: Opened) -> None:
+    graph = filled(graphs)
+    graph.branches.create("rev")
+    shutil.rmtree(graphs.root / "__manifest" / "tree")
+    assert checks(graphs) == {(None, "manifest")}
+
+
 def test_an_interrupted_write_is_told_and_is_no_fault(graphs: Opened) -> None:
     graph = filled(graphs)
     with killed_at("mutation.post_phase_a"), pytest.raises(Killed):
@@ -202,9 +274,11 @@ def test_a_deep_look_tells_what_was_cleaned_up_and_what_nothing_names(graphs: Op
     pin = snapshot.pin(snapshot.type("Person"))
     folder = graphs.root / pin.location
     (folder / "data" / "stray.lance").write_bytes(b"stray")
+    (graphs.root / "nodes" / "stray").mkdir()
     assert checks(graphs, deep=True) == set()
-    (note,) = graphs.read_only().maintenance.verify(deep=True).notes
+    note, other = graphs.read_only().maintenance.verify(deep=True).notes
     assert "1 files" in note
+    assert "nodes/stray belongs to no table" in other
     oldest = 2  # the first with rows; version 1 is the creation
     version = folder / "_versions" / f"{2**64 - 1 - oldest:020d}.manifest"
     version.write_bytes(b"not a version")
