@@ -24,6 +24,8 @@ from omnigraph import Graph
 from omnigraph.errors import BranchNotFound
 from omnigraph.graph.manifest.manifest_line import ManifestLine
 from omnigraph.ids import BranchId
+from omnigraph.storage.handles import TableLayout
+from omnigraph.storage.table_store import TableStore
 
 SCHEMA = """
 node Person { name: String @key  age: I32?  email: String? @unique
@@ -229,6 +231,39 @@ def test_writers_are_not_taken_for_something_outside(
             assert reader.maintenance.repair().tables == ()
             assert not graph.maintenance.cleanup(keep=3).errors
     assert len(written) > 6
+
+
+LOOKS: dict[str, Callable[[Graph], bool]] = {
+    "verify": lambda graph: graph.maintenance.verify().is_sound,
+    "repair": lambda graph: graph.maintenance.repair().is_clean,
+    "cleanup": lambda graph: not graph.maintenance.cleanup(keep=3).errors,
+}
+
+
+@pytest.mark.parametrize("look", LOOKS)
+def test_a_table_that_moves_before_its_publish_is_not_taken_for_drift(
+    graphs: Opened, monkeypatch: pytest.MonkeyPatch, look: str
+) -> None:
+    """Who looks reads sidecars after heads: this writer comes when the first were looked for."""
+    graph = filled(graphs)
+    other = graphs.open()
+
+    def begin() -> None:
+        with killed_at("mutation.post_phase_b_pre_manifest_commit"), pytest.raises(Killed):
+            upsert(other, "under way")
+
+    begin_once = once(begin)
+    tables = type(graph._graph.tables)
+    head_version = tables.head_version
+
+    def late(store: TableStore, layout: TableLayout, branch: str | None) -> int:
+        if layout.table_key == "node:Person":
+            begin_once()
+        return head_version(store, layout, branch)
+
+    monkeypatch.setattr(tables, "head_version", late)
+    assert LOOKS[look](graph)
+    assert list((graphs.root / "__recovery").rglob("*.json"))
 
 
 def test_a_branch_that_is_deleted_meanwhile_is_no_fault(
