@@ -250,4 +250,6 @@ def suggest_annotation(name: str) -> str | None:
         return None
     alias = _ANNOTATION_ALIASES.get(name)
     near = get_close_matches(name[:40], _ANNOTATIONS, n=1, cutoff=0.75)
+    # Two letters that changed places make a short name look unlike.
+    near = near or [known for known in _ANNOTATIONS if sorted(known) == sorted(name)]
     return alias or (f"`@{near[0]}`" if near else None)

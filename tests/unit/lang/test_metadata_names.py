@@ -8,6 +8,7 @@ from omnigraph import Graph
 from omnigraph.errors import SchemaInvalid
 from omnigraph.lang import compile_schema, lint
 from omnigraph.lang.diagnostics import Findings
+from omnigraph.lang.schema_compiler import require_meant_annotations
 from omnigraph.lang.schema_parser import parse_schema
 from omnigraph.lang.schema_printer import print_schema
 from omnigraph.lang.source import Source
@@ -26,6 +27,12 @@ def test_a_graph_is_not_made_with_annotations_that_look_like_others(tmp_path: Pa
     assert [each["code"] for each in found if isinstance(each, dict)] == ["S024"] * 3
     assert 'Metadata of this name is written `@"indx"`' in caught.value.message
     assert not (tmp_path / "graph").exists()
+
+
+@pytest.mark.parametrize("name", ["kye", "eky", "keys", "crad", "inedx", "uniqe"])
+def test_a_letter_at_a_wrong_place_is_a_mistake_also_in_a_short_name(name: str) -> None:
+    with pytest.raises(SchemaInvalid, match="did you mean"):
+        require_meant_annotations(f"node P {{ k: String @{name} }}")
 
 
 def test_metadata_in_quotes_is_kept_and_means_nothing(tmp_path: Path) -> None:
