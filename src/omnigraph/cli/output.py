@@ -159,9 +159,13 @@ class Output:
         from rich.text import Text
 
         table = Table(box=None, pad_edge=False)
+        # What nothing is known of takes no room from what a line is read for.
+        told = [at for at in range(len(header)) if not rows or any(row[at] != "-" for row in rows)]
+        header = [header[at] for at in told]
+        rows = [[row[at] for at in told] for row in rows]
         for at, name in enumerate(header):
-            # An id that is cut is none.
-            is_id = any(_ID.fullmatch(row[at]) for row in rows)
+            # An id that is cut is none, nor is a time.
+            is_id = any(_WHOLE.fullmatch(row[at]) for row in rows)
             table.add_column(name, no_wrap=is_id, overflow="ignore" if is_id else "fold")
             if is_id:
                 table.columns[at].min_width = max(len(row[at]) for row in rows)
@@ -179,8 +183,10 @@ class Output:
         typer.echo(text, err=to_stderr, color=self._has_color(stream))
 
 
-_ID: Final = re.compile(r"[0-9A-HJKMNP-TV-Z]{26}")
-"""Of a commit or an operation."""
+_WHOLE: Final = re.compile(
+    r"[0-9A-HJKMNP-TV-Z]{26}|[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]+)?Z"
+)
+"""The id of a commit or an operation, or a time: what is copied from a table."""
 
 
 def prepare_streams() -> None:
