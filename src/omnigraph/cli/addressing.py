@@ -13,13 +13,19 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from omnigraph.cli.global_options import AS, CLUSTER, GRAPH, SERVER, STORE, TARGET
 from omnigraph.cli.operator_config import Binding, OperatorConfig, read_operator_config
 from omnigraph.cli.pandas_on_demand import start_arrow
-from omnigraph.cli.project_config import ProjectConfig, read_env_file, read_project_config
+from omnigraph.cli.project_config import (
+    PROVIDER_KEYS,
+    ProjectConfig,
+    read_env_file,
+    read_project_config,
+)
 from omnigraph.cli.served_place import ServedPlace, Server
-from omnigraph.errors import UsageError
-from omnigraph.settings import load_settings
+from omnigraph.errors import SettingInvalid, UsageError
+from omnigraph.settings import TOKEN_PREFIX, list_variables, load_settings, token_variable
+from omnigraph.settings.server_address import parse_server_address
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
     from pathlib import Path
     from typing import TypeAlias
 
@@ -37,6 +43,7 @@ _B = TypeVar("_B", str, "str | None")
 
 URI: Final = "URI"
 URI_OPTION: Final = "--uri"
+_EMBED_ADDRESS: Final = "OMNIGRAPH_EMBED_BASE_URL"
 _SCHEME: Final = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]*)://")
 _WAYS: Final = (
     "no graph is addressed; give {own}--store URI, --server NAME|URL with --graph ID, --profile"
@@ -139,6 +146,10 @@ class Configuration:
         servers = self.operator.servers
         if is_url(name):
             url = name
+            try:
+                parse_server_address(url)
+            except ValueError as error:
+                raise UsageError(f"{origin}: {error}") from None
         elif name in servers:
             url = servers[name]
         else:
@@ -224,8 +235,14 @@ def find_project_target(session: Session, configuration: Configuration, name: st
         UsageError, SettingInvalid: as `find_target`.
     """
     if name is None:
-        return _target(_place(session, configuration, None, None), configuration)
-    return _target(_project_place(configuration, name, None), configuration)
+        target = _target(_place(session, configuration, None, None), configuration)
+        return _on_branch(target, session, configuration, None)
+    target = _target(_project_place(configuration, name, None), configuration)
+    return (
+        target
+        if configuration.project is None
+        else replace(target, branch=configuration.project.branch)
+    )
 
 
 def find_server(session: Session) -> Server:
@@ -286,7 +303,9 @@ def read_configuration(session: Session, settings: Settings) -> Configuration:
     )
     environ = session.environ
     if project is not None and project.env_file is not None:
-        environ = {**read_env_file(project.env_file), **environ}
+        added = read_env_file(project.env_file)
+        _require_own_keys(added, environ)
+        environ = {**added, **environ}
     operator = read_operator_config(settings.client.home)
     is_same = not operator.settings and environ is session.environ
     merged = settings if is_same else load_settings(environ, operator.settings)
@@ -297,6 +316,24 @@ def read_configuration(session: Session, settings: Settings) -> Configuration:
     ):
         session.output.warn(warning)
     return Configuration(operator=operator, project=project, settings=merged, environ=environ)
+
+
+def _require_own_keys(added: Mapping[str, str], environ: Mapping[str, str]) -> None:
+    """Refuse an env file that would have keys of the operator sent to an address of its own.
+
+    Raises:
+        SettingInvalid: it would.
+    """
+    if _EMBED_ADDRESS not in added or _EMBED_ADDRESS in environ:
+        return
+    keys = [name for name in PROVIDER_KEYS if environ.get(name, "").strip()]
+    if keys:
+        raise SettingInvalid(
+            f"auth.env_file of the project's file sets {_EMBED_ADDRESS}, and {keys[0]} of the"
+            f" environment would be sent there; set {_EMBED_ADDRESS} in the environment, if that is"
+            " meant",
+            name=_EMBED_ADDRESS,
+        )
 
 
 def _target(place: Place, configuration: Configuration, actor: str | None = None) -> Target:
@@ -434,15 +471,34 @@ def _project_token(configuration: Configuration, url: str, variable: str | None)
     from omnigraph.client.credentials import token_for
     from omnigraph.settings import Secret
 
-    if variable is not None:
-        value = configuration.environ.get(variable, "").strip()
-        return Secret(value) if value else None
     same = {
         name: address
         for name, address in configuration.operator.servers.items()
         if address.rstrip("/") == url.rstrip("/")
     }
+    if variable is not None:
+        _require_free(variable, same)
+        value = configuration.environ.get(variable, "").strip()
+        return Secret(value) if value else None
     return token_for(url, same, configuration.settings.client, is_general=False)
+
+
+def _require_free(variable: str, servers: Collection[str]) -> None:
+    """Refuse a variable that holds a secret of something else than the servers of these names.
+
+    Raises:
+        SettingInvalid: it does, and whoever wrote the project's file would get it.
+    """
+    own = {token_variable(name) for name in servers} | {"OMNIGRAPH_BEARER_TOKEN"}
+    is_kept = variable.startswith((TOKEN_PREFIX, "AWS_")) or variable in {
+        known.name for known in list_variables()
+    }
+    if is_kept and variable not in own:
+        raise SettingInvalid(
+            f"bearer_token_env of the project's file: {variable} is kept for something else, and no"
+            " file of a project may send it elsewhere; name a variable of its own",
+            name=variable,
+        )
 
 
 def profile_of(config: OperatorConfig, name: str) -> Binding:

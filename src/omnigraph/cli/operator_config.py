@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from omnigraph.cli.row_style import RowFormat, RowStyle
 from omnigraph.errors import SettingInvalid
+from omnigraph.settings.server_address import parse_server_address
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
@@ -158,9 +159,11 @@ def _defaults(section: Section) -> Binding:
 
 def _server(name: str, entry: Section) -> str:
     url = _text(entry, "url", within=f"servers.{name}")
-    if url is None or not url.startswith(("http://", "https://")):
-        raise SettingInvalid(f"servers.{name}.url: expected http:// or https://, not {url!r:.60}")
-    return url.rstrip("/")
+    try:
+        parse_server_address(url)
+    except ValueError as error:
+        raise SettingInvalid(f"servers.{name}.url: {error}") from error
+    return str(url).rstrip("/")
 
 
 def _alias(name: str, entry: Section) -> Alias:

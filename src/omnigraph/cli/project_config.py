@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from omnigraph.cli.row_style import RowFormat, RowStyle
 from omnigraph.errors import SettingInvalid
+from omnigraph.settings.server_address import parse_server_address
 
 if TYPE_CHECKING:
     # Any: what a YAML file holds; the readers below are where its shape is checked.
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 FILE_NAME: Final = "omnigraph.yaml"
 _MAX_BYTES: Final = 1 << 20
-_PROVIDER_KEYS: Final = ("OPENROUTER_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY")
+PROVIDER_KEYS: Final = ("OPENROUTER_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,7 +123,7 @@ def read_env_file(path: Path) -> dict[str, str]:
         if not equals:
             # The line may be a secret: only its number is told.
             raise _invalid(path, f"line {number} sets no variable")
-        if name.strip().startswith("OMNIGRAPH_") or name.strip() in _PROVIDER_KEYS:
+        if name.strip().startswith("OMNIGRAPH_") or name.strip() in PROVIDER_KEYS:
             found[name.strip()] = value.strip().strip("'\"")
     return found
 
@@ -176,6 +177,11 @@ def _graph(name: str, entry: Section, content: Section) -> ProjectGraph:
     uri = _text(entry, "uri", within)
     if uri is None:
         raise SettingInvalid(f"{within}.uri: expected the address of the graph")
+    if uri.startswith(("http://", "https://")):
+        try:
+            parse_server_address(uri)
+        except ValueError as error:
+            raise SettingInvalid(f"{within}.uri: {error}") from None
     return ProjectGraph(
         uri=uri,
         graph=_text(entry, "graph", within),

@@ -10,12 +10,12 @@ import configparser
 import os
 import stat
 from typing import TYPE_CHECKING, Final
-from urllib.parse import urlsplit
 
 import msgspec
 
 from omnigraph.errors import SettingInvalid
-from omnigraph.settings import Secret, load_process_settings
+from omnigraph.settings import TOKEN_PREFIX, Secret, load_process_settings, token_variable
+from omnigraph.settings.server_address import parse_server_address
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 FILE_NAME: Final = "credentials"
 _OWNER_ONLY: Final = 0o600
-_PORTS: Final = {"http": 80, "https": 443}
 
 
 def find_token(url: str, client: ClientSettings | None = None) -> Secret | None:
@@ -50,7 +49,7 @@ def token_for(
     """
     name = name_of(url, servers)
     if name is not None:
-        keyed = client.server_tokens.get(name.upper().replace("-", "_"))
+        keyed = client.server_tokens.get(token_variable(name).removeprefix(TOKEN_PREFIX))
         keyed = keyed or read_credentials(client.home).get(name)
         if keyed is not None:
             return keyed
@@ -58,23 +57,17 @@ def token_for(
 
 
 def name_of(url: str, servers: Mapping[str, str]) -> str | None:
-    """The name of the server with the longest address that this one begins with."""
-    wanted = _segments(url)
+    """The name of the server with the longest address that this one begins with.
+
+    Raises:
+        ValueError: one of them is no address.
+    """
+    wanted = parse_server_address(url)
+    known = {name: parse_server_address(address) for name, address in servers.items()}
     matches = [
-        (len(parts), name)
-        for name, address in servers.items()
-        for parts in [_segments(address)]
-        if wanted[: len(parts)] == parts
+        (len(address.path), name) for name, address in known.items() if address.begins(wanted)
     ]
     return max(matches)[1] if matches else None
-
-
-def _segments(url: str) -> tuple[str, ...]:
-    """The origin, then the segments of the path: `/a` does not begin `/ab`."""
-    parts = urlsplit(url)
-    port = parts.port or _PORTS.get(parts.scheme, 0)
-    path = [segment for segment in parts.path.split("/") if segment]
-    return (parts.scheme, (parts.hostname or "").lower(), str(port), *path)
 
 
 def known_servers(home: Path | None) -> Mapping[str, str]:
@@ -96,9 +89,15 @@ def known_servers(home: Path | None) -> Mapping[str, str]:
     if servers is None:
         return {}
     try:
-        return {str(name): str(entry["url"]) for name, entry in servers.items()}
+        found = {str(name): str(entry["url"]) for name, entry in servers.items()}
     except (AttributeError, KeyError, TypeError) as error:
         raise _invalid(path, "servers: expected names, each with a url") from error
+    for name, url in found.items():
+        try:
+            parse_server_address(url)
+        except ValueError as error:
+            raise _invalid(path, f"servers.{name}.url: {error}") from error
+    return found
 
 
 def read_credentials(home: Path | None) -> dict[str, Secret]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
 import httpx
 
@@ -22,6 +22,7 @@ from omnigraph.errors import (
     Retry,
     ServerUnavailable,
 )
+from omnigraph.settings.server_address import parse_server_address
 
 if TYPE_CHECKING:
     from omnigraph.client.call import Call
@@ -55,16 +56,11 @@ class Endpoint:
         Raises:
             InvalidArgument: the address, the id, the token or the time is none.
         """
-        if not isinstance(url, str) or urlsplit(url).scheme not in ("http", "https"):
-            raise InvalidArgument(
-                f"a server is addressed by http:// or https://, not by {url!r}", argument="url"
-            )
-        parts = urlsplit(url)
-        if not parts.hostname or parts.username is not None or parts.query or parts.fragment:
-            raise InvalidArgument(
-                "the address of a server has a host and a path, no user, query or fragment",
-                argument="url",
-            )
+        try:
+            parse_server_address(url)
+            httpx.URL(url)
+        except (ValueError, httpx.InvalidURL) as error:
+            raise InvalidArgument(str(error), argument="url") from None
         if graph is not None and not (isinstance(graph, str) and _GRAPH_ID.fullmatch(graph)):
             raise InvalidArgument(
                 f"the id of a graph has 1 to 64 letters, digits and '-', not {graph!r}",

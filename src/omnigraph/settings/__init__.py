@@ -14,12 +14,14 @@ To add a setting, add its line to a section in `sections.py`.
 """
 
 from omnigraph.settings.load import (
+    TOKEN_PREFIX,
     Variable,
     list_variables,
     load_process_settings,
     load_settings,
     prepare_process,
     process_environment,
+    token_variable,
 )
 from omnigraph.settings.sections import (
     ClientSettings,
@@ -42,6 +44,7 @@ from omnigraph.settings.values import (
 )
 
 __all__ = [
+    "TOKEN_PREFIX",
     "ClientSettings",
     "Durability",
     "EmbeddingSettings",
@@ -63,4 +66,5 @@ __all__ = [
     "load_settings",
     "prepare_process",
     "process_environment",
+    "token_variable",
 ]

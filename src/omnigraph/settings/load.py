@@ -30,7 +30,7 @@ from omnigraph.settings.values import EMBED_MODELS, Secret, parse_flag, parse_pa
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_TOKEN_PREFIX: Final = "OMNIGRAPH_TOKEN_"  # noqa: S105 - the name of a variable
+TOKEN_PREFIX: Final = "OMNIGRAPH_TOKEN_"  # noqa: S105 - the name of a variable
 _CLUSTER_VARIABLES: Final = ("OMNIGRAPH_SPARK_MASTER", "OMNIGRAPH_SPARK_REMOTE")
 _CLUSTER_KEYS: Final = ("spark.master", "spark.remote")
 _SECTIONS: Final[Mapping[str, type]] = {
@@ -61,6 +61,11 @@ def list_variables() -> tuple[Variable, ...]:
         for section, cls in _SECTIONS.items()
         for name, source in _sources(cls)
     )
+
+
+def token_variable(server: str) -> str:
+    """The variable that holds the token of a server, by its name in the operator config."""
+    return TOKEN_PREFIX + server.upper().replace("-", "_")
 
 
 def load_process_settings() -> Settings:
@@ -212,7 +217,7 @@ def _complete_embedding(embedding: EmbeddingSettings) -> EmbeddingSettings:
 
 def _complete_client(client: ClientSettings, variables: Mapping[str, str]) -> ClientSettings:
     tokens = {
-        name.removeprefix(_TOKEN_PREFIX): Secret(value)
+        name.removeprefix(TOKEN_PREFIX): Secret(value)
         for name, value in variables.items()
         if _is_server_token(name) and value
     }
@@ -230,7 +235,7 @@ def _default_home(variables: Mapping[str, str]) -> Path | None:
 
 
 def _is_server_token(name: str) -> bool:
-    return name.startswith(_TOKEN_PREFIX) and name != _TOKEN_PREFIX
+    return name.startswith(TOKEN_PREFIX) and name != TOKEN_PREFIX
 
 
 def _unknown_variables(environ: Mapping[str, str]) -> Iterator[str]:

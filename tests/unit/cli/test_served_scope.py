@@ -186,6 +186,76 @@ def test_a_project_file_names_graphs_and_aliases(
     assert "no graph is addressed" in ignored.stderr
 
 
+@pytest.mark.parametrize(
+    ("variable", "reason"),
+    [
+        ("OMNIGRAPH_TOKEN_PROD", None),
+        ("OMNIGRAPH_BEARER_TOKEN", None),
+        ("OMNIGRAPH_TOKEN_OTHER", "setting_invalid"),
+        ("OMNIGRAPH_SERVER_BEARER_TOKEN", "setting_invalid"),
+        ("OPENAI_API_KEY", "setting_invalid"),
+        ("AWS_SECRET_ACCESS_KEY", "setting_invalid"),
+    ],
+)
+def test_a_project_file_sends_no_secret_that_is_kept_for_something_else(
+    call: Callable[..., Result],
+    live: LiveServer,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    variable: str,
+    reason: str | None,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    content = {"graphs": {"dev": {"uri": live.url, "bearer_token_env": variable}}}
+    (tmp_path / "omnigraph.yaml").write_text(json.dumps(content), encoding="utf-8")
+    (tmp_path / ".omnigraph").mkdir()
+    servers = {"servers": {"prod": {"url": live.url}, "other": {"url": "https://other.example"}}}
+    (tmp_path / ".omnigraph" / "config.yaml").write_text(json.dumps(servers), encoding="utf-8")
+    result = call("snapshot", "--target", "dev", "--json", environ={variable: TOKEN})
+    if reason is None:
+        assert result.returncode == 0, result.stderr
+        return
+    assert (result.returncode, json.loads(result.stderr)["reason"]) == (2, reason)
+    assert variable in result.stderr
+    assert TOKEN not in result.stderr
+
+
+def test_an_env_file_of_a_project_leads_no_key_of_the_operator_elsewhere(
+    call: Callable[..., Result], store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    content = {"graphs": {"g": {"uri": str(store)}}, "auth": {"env_file": "env"}}
+    (tmp_path / "omnigraph.yaml").write_text(json.dumps(content), encoding="utf-8")
+    (tmp_path / "env").write_text("OMNIGRAPH_EMBED_BASE_URL=https://elsewhere.example/v1\n")
+    words, address = ("snapshot", "--target", "g"), "OMNIGRAPH_EMBED_BASE_URL"
+    assert call(*words).returncode == 0
+    refused = call(*words, environ={"OPENAI_API_KEY": "key-of-mine"})
+    assert (refused.returncode, address in refused.stderr) == (2, True)
+    assert "key-of-mine" not in refused.stderr
+    meant = {"OPENAI_API_KEY": "key-of-mine", address: "https://mine.example/v1"}
+    assert call(*words, environ=meant).returncode == 0
+
+
+@pytest.mark.parametrize("address", ["http://host:port", "http://[::1", "https://a b"])
+def test_an_address_that_is_none_is_wrong_usage_wherever_it_stands(
+    call: Callable[..., Result], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, address: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    told = call("snapshot", "--server", address, "--graph", "people", "--json")
+    assert (told.returncode, json.loads(told.stderr)["reason"]) == (2, "usage")
+    (tmp_path / "omnigraph.yaml").write_text(json.dumps({"graphs": {"dev": {"uri": address}}}))
+    told = call("snapshot", "--target", "dev")
+    assert (told.returncode, "graphs.dev.uri" in told.stderr) == (2, True)
+    (tmp_path / ".omnigraph").mkdir()
+    servers = {"servers": {"prod": {"url": address}}}
+    (tmp_path / ".omnigraph" / "config.yaml").write_text(json.dumps(servers), encoding="utf-8")
+    told = call("snapshot", "--server", "prod", "--config", "none.yaml")
+    assert told.returncode == 2
+    (tmp_path / "omnigraph.yaml").unlink()
+    told = call("snapshot", "--server", "prod")
+    assert (told.returncode, "servers.prod.url" in told.stderr) == (2, True)
+
+
 def test_the_branch_of_the_project_is_that_of_its_graphs_alone(
     call: Callable[..., Result], store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -196,7 +266,13 @@ def test_the_branch_of_the_project_is_that_of_its_graphs_alone(
     content = {
         "graphs": {"local": {"uri": "copied.omni"}},
         "cli": {"graph": "local", "branch": "draft"},
+        "aliases": {
+            "all": {"query": "all.gq", "graph": "local"},
+            "usual": {"query": "all.gq"},
+            "main": {"query": "all.gq", "branch": "main"},
+        },
     }
+    (tmp_path / "all.gq").write_text(ALL, encoding="utf-8")
     (tmp_path / "omnigraph.yaml").write_text(json.dumps(content), encoding="utf-8")
     made = call("mutate", "-e", 'query add() { insert Person { name: "Zoe" } }', "--json")
     assert json.loads(made.stdout)["branch"] == "draft", made.stderr
@@ -205,6 +281,9 @@ def test_the_branch_of_the_project_is_that_of_its_graphs_alone(
         (("query", "-e", ALL, "--branch", "main", "--json"), "main"),
         (("query", "-e", ALL, "--store", str(copied), "--json"), "main"),
         (("query", "-e", ALL, "--target", "local", "--json"), "draft"),
+        (("alias", "all", "--json"), "draft"),
+        (("alias", "usual", "--json"), "draft"),
+        (("alias", "main", "--json"), "main"),
     ):
         assert json.loads(call(*words).stdout)["target"]["branch"] == branch
     assert json.loads(call("snapshot", "--json").stdout)["graph_branch"] == "draft"

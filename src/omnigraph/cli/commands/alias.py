@@ -137,4 +137,4 @@ def _run_file(
     path = find_below(Path(shared.query), configuration.roots)
     text = read_source_file(path, "alias", allows_stdin=False).decode(errors="surrogateescape")
     with target.reach() as graph:
-        return graph.query(text, shared.name, values, branch=shared.branch)
+        return graph.query(text, shared.name, values, branch=shared.branch or target.branch)
