@@ -33,6 +33,7 @@ def graph_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "empty": '"base64:"',
         "outside": f'"{(outside / "a.bin").as_uri()}"',
         "null": "null",
+        "": '"base64:AAEC"',
     }
     lines = "".join(
         f'{{"type":"File","data":{{"name":"{name}","content":{value}}}}}\n'
@@ -124,6 +125,10 @@ def test_conditions_come_before_ranges(http: httpx.Client) -> None:
     assert (empty.status_code, empty.headers["content-range"]) == (416, "bytes */0")
 
 
+def test_a_value_of_an_entity_without_a_name_is_read_like_any_other(http: httpx.Client) -> None:
+    assert http.get(B, params=cell("")).content == bytes(range(3))
+
+
 def test_a_value_outside_is_told_by_its_address(http: httpx.Client) -> None:
     for ask in (http.get, http.head):
         answer = ask(B, params=cell("outside"), follow_redirects=False)
@@ -143,6 +148,8 @@ def test_a_value_outside_is_told_by_its_address(http: httpx.Client) -> None:
         (cell("inside", type="None"), 400),
         (cell("inside", entity="thing"), 400),
         ({"entity": "node"}, 400),
+        (cell("inside", type=""), 400),
+        (cell("inside", property=""), 400),
         (cell("inside", branch="main", snapshot="x"), 400),
         (cell("inside", branch="none"), 404),
         (cell("inside", snapshot="none"), 404),

@@ -93,7 +93,7 @@ async def _open(context: RequestContext) -> BlobReader:
 
 def _required(context: RequestContext, name: str) -> str:
     value = context.query.get(name)
-    if not value:
+    if value is None:
         raise InvalidArgument(f"the parameter {name} is missing", argument=name)
     return value
 

@@ -120,7 +120,7 @@ async def diff(context: RequestContext) -> Response:
     limit = number_of(single, "limit", default=DEFAULT_PAGE)
     has_stats = flag_of(single, "stats")
     for name in ("from", "to"):
-        if not single.get(name):
+        if name not in single:
             raise InvalidArgument(f"the parameter {name} is missing", argument=name)
     for name in ("from", "to"):
         await context.authorize_either(single[name])
