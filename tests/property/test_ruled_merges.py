@@ -10,7 +10,7 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from itertools import chain
 from random import Random  # noqa: TID251 - seeded
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
@@ -57,7 +57,8 @@ class RuledHistory(MergeHistory):
             self.revert()
             return
         branch = self.rng.choice(self.branches)
-        acts: list[Callable[[str], None]] = [self.put] * 4 + [self.remove, self.compact, self.fork]
+        puts: list[Callable[[str], None]] = [self.put] * 4
+        acts = [*puts, self.remove, self.compact, self.fork]
         act = self.rng.choice(acts)
         self.trail.append(f"{act.__name__} on {branch}")
         try:
@@ -72,13 +73,13 @@ class RuledHistory(MergeHistory):
         if theirs in self._ancestors(ours):
             return
         base, _ = self._base(ours, theirs)
-        states = [self.nodes[each].state for each in (base, ours, theirs)]
+        states = (self.nodes[base].state, self.nodes[ours].state, self.nodes[theirs].state)
         strategy = self.rng.choice(("fail", "fail", "ours", "theirs"))
         decided = self._decisions(states)
         expected, contested = joined(*states, decided, strategy)
         broken = Broken() if contested else broken_rules(states[1], expected)
         self.trail.append(f"merge {source} into {target} by {strategy}, {decided}")
-        how = {
+        how: dict[str, Any] = {  # Any: arguments by name
             "into": target,
             "strategy": strategy,
             "resolutions": [
@@ -107,7 +108,7 @@ class RuledHistory(MergeHistory):
             return
         commit = self.rng.choice(line[:-1][:4])
         before = self.nodes[self.nodes[commit].parents[0]].state
-        states = [self.nodes[commit].state, self.nodes[line[0]].state, before]
+        states = (self.nodes[commit].state, self.nodes[line[0]].state, before)
         expected, contested = joined(*states, {}, "fail")
         broken = Broken() if contested else broken_rules(states[1], expected)
         self.trail.append(f"revert of {commit} on {branch}")
@@ -128,7 +129,7 @@ class RuledHistory(MergeHistory):
             self._note(branch, merged)
         assert self.nodes[self.heads[branch]].state == expected, self.trail
 
-    def _decisions(self, states: list[State]) -> dict[Key, str]:
+    def _decisions(self, states: tuple[State, State, State]) -> dict[Key, str]:
         """Of some of the entities that both sides changed, or of none."""
         _, contested = joined(*states, {}, "fail")
         if self.rng.random() < 0.4:
