@@ -15,7 +15,7 @@ import pyarrow as pa
 from omnigraph.errors import InternalError
 from omnigraph.graph.arrays import ascending, one_array, row_ids_of, text_array
 from omnigraph.graph.query.compare import repeated
-from omnigraph.graph.query.topology import FEW, RowNumbers, find_ids
+from omnigraph.graph.query.topology import RowNumbers, find_ids
 from omnigraph.storage.reading import ROW_ID
 
 if TYPE_CHECKING:
@@ -194,11 +194,13 @@ class Entities:
         if self._ids is ids:
             return at
         index = self.type_index or (self.table.cached_type_index() if self.knows_rows else None)
-        if is_kept and index is not None and len(at) > FEW:
-            aligned = self.table.caches.alignments.between(index.ids, ids)
-            if self.type_index is not None:
-                return aligned if self.is_everything(at) else aligned[at]
-            return aligned[index.by_row_id.find(self.row_ids[at])]
+        if is_kept and index is not None:
+            alignments = self.table.caches.alignments
+            if self.type_index is None:
+                at = index.by_row_id.find(self.row_ids[at])
+            elif self.is_everything(at):
+                return alignments.between(index.ids, ids)
+            return alignments.find(index.ids, ids, at)
         return find_ids(ids, text_array(self.read(["id"], at)["id"]))
 
 

@@ -258,8 +258,8 @@ class Expander:
             return entities, np.append(order, ABSENT)[numbers]
         index = index or table.type_index()
         entities = Entities.whole(table, index)
-        if is_kept and len(used) * 4 >= len(far):
-            return entities, table.caches.alignments.between(far, index.ids)[used]
+        if is_kept:
+            return entities, table.caches.alignments.find(far, index.ids, used)
         return entities, find_ids(index.ids, far.take(used))
 
     def _expand_edges(self, op: ir.Expand, edge_var: str, bindings: Bindings) -> Bindings:

@@ -196,28 +196,57 @@ def _bisect(ids: Ids, wanted: bytes) -> int:
 
 
 _MOST_ALIGNMENTS = 16
+LOOKUP_COST = 128
+"""Looking up one id costs as much as aligning so many of them."""
+
+
+@dataclass(slots=True, eq=False)
+class _Alignment:
+    """Two numberings, and how far the work for them has come."""
+
+    ids: Ids
+    other: Ids
+    looked_up: int = 0
+    places: Numbers | None = None
 
 
 class Alignments:
-    """Which number an entity has in another numbering; kept, and safe to share between threads."""
+    """Which number an entity has in another numbering; kept, and safe to share between threads.
+
+    Few ids are looked up one by one until that has cost what finding all of them does.
+    """
 
     def __init__(self) -> None:
-        # The ids are held beside, so that no other array can have their identity meanwhile.
-        self._kept: OrderedDict[tuple[int, int], tuple[Ids, Ids, Numbers]] = OrderedDict()
+        # The ids are held, so that no other array can have their identity meanwhile.
+        self._kept: OrderedDict[tuple[int, int], _Alignment] = OrderedDict()
         self._lock = threading.Lock()
+
+    def find(self, ids: Ids, other: Ids, at: Numbers) -> Numbers:
+        """For some of `ids`, by their positions, the position in `other`, or `ABSENT`."""
+        alignment = self._alignment(ids, other)
+        if alignment.places is None:
+            alignment.looked_up += len(at)
+            is_cheap = alignment.looked_up * LOOKUP_COST < len(ids) + len(other)
+            if is_cheap and len(at) <= FEW:
+                return find_ids(other, ids.take(at))
+        return self.between(ids, other)[at]
 
     def between(self, ids: Ids, other: Ids) -> Numbers:
         """For each of `ids` its position in `other`, or `ABSENT`."""
+        alignment = self._alignment(ids, other)
+        places = alignment.places
+        if places is None:
+            places = alignment.places = find_ids(other, ids)
+        return places
+
+    def _alignment(self, ids: Ids, other: Ids) -> _Alignment:
         key = id(ids), id(other)
         with self._lock:
-            alignment = self._kept.get(key)
-        if alignment is None:
-            alignment = ids, other, find_ids(other, ids)
-            with self._lock:
-                self._kept[key] = alignment
-                while len(self._kept) > _MOST_ALIGNMENTS:
-                    self._kept.popitem(last=False)
-        return alignment[2]
+            alignment = self._kept.setdefault(key, _Alignment(ids, other))
+            self._kept.move_to_end(key)
+            while len(self._kept) > _MOST_ALIGNMENTS:
+                self._kept.popitem(last=False)
+        return alignment
 
     def clear(self) -> None:
         """Drop everything."""
