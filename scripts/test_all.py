@@ -56,6 +56,7 @@ PARTS = {
         (
             "tests/reference",
             "tests/property/test_index_coverage.py",
+            "tests/property/test_kept_reads.py",
         ),
     ),
     "loads": Part(

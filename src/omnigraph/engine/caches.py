@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Self, TypeAlias
 
-from omnigraph.engine.runtime_cache import LruCache
+from omnigraph.engine.runtime_cache import Kept, LruCache
 from omnigraph.graph.query.topology import Alignments, GraphIndex, TypeIndex
 
 if TYPE_CHECKING:
@@ -38,8 +38,8 @@ class KeptText:
 class EngineCaches:
     """Topologies, numberings of types, texts indexed in memory and vectors, by table version."""
 
-    topologies: LruCache[GraphIndex]
-    types: LruCache[TypeIndex]
+    topologies: LruCache[Kept[GraphIndex]]
+    types: LruCache[Kept[TypeIndex]]
     texts: LruCache[KeptText]
     vectors: LruCache[VectorMatrix]
     alignments: Alignments = field(default_factory=Alignments)

@@ -129,9 +129,8 @@ class Expander:
         is_kept = choice.mode is TraversalMode.CSR
         numbers = bound.entities.numbers_among(used, near, is_kept=is_kept)
         has = numbers != ABSENT
-        if index.from_ids is index.to_ids:
-            # Of two types each end lists only nodes that have an edge.
-            has[has] = adjacency.degrees[numbers[has]] > 0
+        # A node may be numbered for its other end, or have lost its edges.
+        has[has] = adjacency.degrees[numbers[has]] > 0
         return (has if bound.entities.is_everything(inverse) else has[inverse]), choice
 
     def _choose(self, op: ir.Expand, sources: Entities, hops: int, frontier_rows: int) -> Choice:

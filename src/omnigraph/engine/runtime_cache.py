@@ -1,8 +1,8 @@
 """`RuntimeCache`: what queries of one process keep between them, by table version.
 
 A new version of a table is a new key, so nothing is ever invalidated in place; branches and
-snapshots that share a physical table share its entries. The oldest entries go first, by number and
-by bytes.
+snapshots that share a physical table share its entries. Those least recently used go first, by
+number and by bytes.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ import threading
 from collections import OrderedDict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+
+from omnigraph.errors import InternalError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
@@ -45,6 +47,28 @@ class TableVersion:
         layout, pin = handle.layout, handle.pin
         return cls(layout.table_id, layout.incarnation, pin.branch, pin.version)
 
+    def may_precede(self, other: TableVersion) -> bool:
+        """Whether this may be an older version of the same line, or of one that it grew from."""
+        return (self.table_id, self.incarnation) == (
+            other.table_id,
+            other.incarnation,
+        ) and self.version < other.version + (self.branch != other.branch)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kept(Generic[_Entry]):
+    """What was made of a version of a table."""
+
+    entry: _Entry
+    handle: TableHandle
+    lost: int = 0
+    """How much it has had to leave behind since it was built from nothing."""
+
+    @property
+    def nbytes(self) -> int:
+        """Memory of the entry."""
+        return self.entry.nbytes
+
 
 class LruCache(Generic[_Entry]):
     """Entries by key, the least recently used dropped first; safe to share between threads."""
@@ -75,8 +99,26 @@ class LruCache(Generic[_Entry]):
                 self._entries.move_to_end(key)
             return value
 
+    def entries(self) -> list[_Entry]:
+        """What is there, the least recently used first."""
+        with self._lock:
+            return list(self._entries.values())
+
+    def demote(self, key: Hashable) -> None:
+        """Let an entry be the next to be dropped."""
+        with self._lock:
+            if key in self._entries:
+                self._entries.move_to_end(key, last=False)
+
     def obtain(self, key: Hashable, build: Callable[[], _Entry]) -> _Entry:
         """The entry, built if it is not there; threads that want the same one build it once."""
+        value = self.attempt(key, build)
+        if value is None:
+            raise InternalError("a build gave nothing")
+        return value
+
+    def attempt(self, key: Hashable, build: Callable[[], _Entry | None]) -> _Entry | None:
+        """The same, where a build may give nothing; then nothing is kept."""
         value = self.peek(key)
         if value is not None:
             return value
@@ -87,7 +129,8 @@ class LruCache(Generic[_Entry]):
                 value = self.peek(key)
                 if value is None:
                     value = build()
-                    self._keep(key, value)
+                    if value is not None:
+                        self._keep(key, value)
         finally:
             with self._lock:
                 self._building.pop(key, None)

@@ -35,6 +35,9 @@ MANY_HITS = 16
 ROWS_PER_VALUE = 32
 """An index that is asked for more than one row in so many takes longer than reading its column."""
 
+MOVED_FOR_ONE_ROW = 1 << 18
+"""Up to so many rows the numbering of a table is moved to a new version for a look at one row."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scanner:
@@ -112,7 +115,9 @@ class Scanner:
 
     def _known_row(self, op: ir.NodeScan, table: QueryTable, pushed: Pushed) -> Bindings | None:
         """The one row that a filter names by id, if the ids of the table are in memory."""
-        index = table.cached_type_index() if table.identity is not None else None
+        # For one row of a large table its index is asked sooner than a numbering is moved.
+        is_moved = table.rows <= MOVED_FOR_ONE_ROW
+        index = table.cached_type_index(is_moved=is_moved) if table.identity is not None else None
         named = None if index is None else self._named_id(pushed.pushed, table.identity)
         if index is None or named is None:
             return None

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from omnigraph.engine.runtime_cache import TableVersion
+from omnigraph.engine.moved_caches import moved_topology, moved_type
+from omnigraph.engine.runtime_cache import Kept, TableVersion
 from omnigraph.graph.arrays import one_array, row_ids_of, text_array
 from omnigraph.graph.query.topology import (
     GraphIndex,
@@ -191,29 +192,43 @@ class QueryTable:
 
     def type_index(self) -> TypeIndex:
         """All rows, numbered by id; kept between queries."""
-        return self.caches.types.obtain(self.version, self._build_type_index)
+        return self.caches.types.obtain(self.version, self._new_type_index).entry
 
-    def cached_type_index(self) -> TypeIndex | None:
-        """The same, if it is there."""
-        return self.caches.types.peek(self.version)
+    def cached_type_index(self, *, is_moved: bool = True) -> TypeIndex | None:
+        """The same, if it is there, or can be made of that of an older version."""
+        types = self.caches.types
+        if is_moved:
+            kept = types.attempt(self.version, lambda: moved_type(self))
+        else:
+            kept = types.peek(self.version)
+        return None if kept is None else kept.entry
 
-    def _build_type_index(self) -> TypeIndex:
+    def _new_type_index(self) -> Kept[TypeIndex]:
+        moved = moved_type(self)
+        if moved is not None:
+            return moved
         rows = self.scan(["id"], with_row_ids=True)
-        return build_type_index(text_array(rows["id"]), row_ids_of(rows[ROW_ID]))
+        index = build_type_index(text_array(rows["id"]), row_ids_of(rows[ROW_ID]))
+        return Kept(entry=index, handle=self.handle)
 
     def cached_graph_index(self) -> GraphIndex | None:
-        """The topology of this edge type, if it is there."""
-        return self.caches.topologies.peek(self.version)
+        """The topology of this edge type, if it is there, or can be made of an older one."""
+        kept = self.caches.topologies.attempt(self.version, lambda: moved_topology(self))
+        return None if kept is None else kept.entry
 
     def graph_index(self, *, is_same_type: bool) -> GraphIndex:
         """The topology of this edge type; kept between queries."""
 
-        def build() -> GraphIndex:
+        def build() -> Kept[GraphIndex]:
+            moved = moved_topology(self)
+            if moved is not None:
+                return moved
             rows = self.scan(["src", "dst"])
             src, dst = text_array(rows["src"]), text_array(rows["dst"])
-            return build_graph_index(src, dst, is_same_type=is_same_type)
+            index = build_graph_index(src, dst, is_same_type=is_same_type)
+            return Kept(entry=index, handle=self.handle)
 
-        return self.caches.topologies.obtain(self.version, build)
+        return self.caches.topologies.obtain(self.version, build).entry
 
 
 @dataclass(kw_only=True)

@@ -167,6 +167,10 @@ class TableStorage(Protocol):
         """
         ...
 
+    def rows_between(self, handle: TableHandle, old: TableHandle) -> int:
+        """How many rows `changed_since` would look at, at most; reads no file."""
+        ...
+
     def common_pin(self, one: TableHandle, other: TableHandle) -> Pin:
         """The newest version from which the lines of both grew, or that one of them is.
 

@@ -206,6 +206,10 @@ class TableStore:
         """What changed on the way from an older version of the line, or of those it grew from."""
         return changes.changed_since(self._reads, handle, old, columns, with_row_ids=with_row_ids)
 
+    def rows_between(self, handle: TableHandle, old: TableHandle) -> int:
+        """How many rows `changed_since` would look at, at most; reads no file."""
+        return changes.rows_between(self._reads, handle, old)
+
     def common_pin(self, one: TableHandle, other: TableHandle) -> Pin:
         """The newest version from which the lines of both grew, or that one of them is."""
         return self._lines.common_pin(one, other)

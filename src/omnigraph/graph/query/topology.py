@@ -43,6 +43,10 @@ class Adjacency:
         """How many neighbours each node has."""
         return np.diff(self.starts)
 
+    def pairs(self) -> tuple[Numbers, Numbers]:
+        """Each node beside each of its neighbours, ascending."""
+        return np.repeat(np.arange(len(self.starts) - 1), self.degrees), self.targets
+
     @property
     def nbytes(self) -> int:
         """Memory of the arrays."""
@@ -58,24 +62,19 @@ class GraphIndex:
 
     from_ids: Ids
     to_ids: Ids
-    pairs: tuple[Numbers, Numbers]
-    """Distinct (from, to), ascending."""
-
-    @cached_property
-    def out(self) -> Adjacency:
-        """From each source to its targets."""
-        return _adjacency(*self.pairs, len(self.from_ids))
+    out: Adjacency
+    """From each source to its targets."""
 
     @cached_property
     def into(self) -> Adjacency:
         """From each target to its sources."""
-        sources, targets = self.pairs
+        sources, targets = self.out.pairs()
         return _adjacency(*_distinct(targets, sources, len(self.from_ids)), len(self.to_ids))
 
     @cached_property
     def both(self) -> Adjacency:
         """Either way; only between equal types."""
-        sources, targets = self.pairs
+        sources, targets = self.out.pairs()
         ends = np.concatenate((sources, targets)), np.concatenate((targets, sources))
         size = len(self.from_ids)
         return _adjacency(*_distinct(*ends, size), size)
@@ -83,10 +82,9 @@ class GraphIndex:
     @property
     def nbytes(self) -> int:
         """Memory when every direction has been asked for."""
-        sources, _ = self.pairs
         nodes = len(self.from_ids) + len(self.to_ids)
         texts = self.from_ids.nbytes + (0 if self.to_ids is self.from_ids else self.to_ids.nbytes)
-        return texts + 8 * (6 * len(sources) + 3 * nodes)
+        return texts + 8 * (5 * len(self.out.targets) + 3 * nodes)
 
 
 def build_graph_index(src: Texts, dst: Texts, *, is_same_type: bool) -> GraphIndex:
@@ -97,7 +95,8 @@ def build_graph_index(src: Texts, dst: Texts, *, is_same_type: bool) -> GraphInd
     else:
         from_ids, (sources,) = number_texts((src,))
         to_ids, (targets,) = number_texts((dst,))
-    return GraphIndex(from_ids, to_ids, _distinct(sources, targets, max(1, len(to_ids))))
+    pairs = _distinct(sources, targets, max(1, len(to_ids)))
+    return GraphIndex(from_ids, to_ids, _adjacency(*pairs, len(from_ids)))
 
 
 def number_texts(columns: Iterable[Texts]) -> tuple[Ids, list[Numbers]]:
@@ -158,6 +157,17 @@ class RowNumbers:
     def find(self, row_ids: RowIds) -> Numbers:
         """The position of each row id, or `ABSENT`."""
         return find_sorted(self._sorted, row_ids, self._order)
+
+    def moved(self, places: Numbers, row_ids: RowIds, at: Numbers) -> RowNumbers:
+        """The same once the array changed: the new place of each, and rows that came to it."""
+        order = places[self._order]
+        is_kept = order != ABSENT
+        kept, came = self._sorted[is_kept], np.argsort(row_ids, kind="stable")
+        slots = np.searchsorted(kept, row_ids[came])
+        moved = RowNumbers(row_ids[:0])
+        moved._sorted = np.insert(kept, slots, row_ids[came])
+        moved._order = np.insert(order[is_kept], slots, at[came])
+        return moved
 
 
 def find_sorted(values: RowIds, wanted: RowIds, order: NDArray[Any]) -> Numbers:
