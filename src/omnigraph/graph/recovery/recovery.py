@@ -18,6 +18,7 @@ from omnigraph.errors import (
     RecoveryBlocked,
     StorageInternalError,
     StorageUnavailable,
+    StorageVersionTooNew,
 )
 from omnigraph.failpoints import maybe_fail
 from omnigraph.graph.manifest.intent import Intent, ParentRule
@@ -48,7 +49,7 @@ if TYPE_CHECKING:
     from omnigraph.graph.manifest.rows import CommitRow
     from omnigraph.graph.recovery.leases import Lease
     from omnigraph.graph.recovery.process_identity import ProcessIdentity
-    from omnigraph.graph.recovery.sidecars import Sidecars, SidecarTable
+    from omnigraph.graph.recovery.sidecars import SidecarPath, Sidecars, SidecarTable
     from omnigraph.storage.table_store import TableStorage
 
 log = logging.getLogger(__name__)
@@ -108,18 +109,31 @@ class Recovery:
 
         Raises:
             RecoveryBlocked, StorageVersionTooNew: one cannot be settled from what is known, or not
-                be read; it stays, and so do those after it.
+                be read; it stays, and so do those after it, unless the branch is deleted.
             LeaseLost: the lease ran out in between; what is settled stays settled.
         """
         paths = self._sidecars.of(branch_id)
         maybe_fail("recovery.post_list")
         pending = {path.operation_id for path in paths}
-        read = (self._sidecars.read(path, branch_id) for path in paths)
+        read = (self._read(path, branch_id) for path in paths)
         return [
             self.settle(sidecar, lease, pending=pending, may_restore=may_restore)
             for sidecar in read
             if sidecar is not None
         ]
+
+    def _read(self, path: SidecarPath, branch_id: BranchId) -> Sidecar | None:
+        try:
+            return self._sidecars.read(path, branch_id)
+        except (RecoveryBlocked, StorageVersionTooNew) as error:
+            if not self._is_branch_deleted(branch_id):
+                raise
+            # Whatever it says, its tables went with the branch.
+            self._sidecars.remove(path)
+            log.warning(
+                "unreadable sidecar removed", extra={"path": path.path, "why": error.message}
+            )
+            return None
 
     def settle(
         self,
@@ -159,7 +173,7 @@ class Recovery:
     def why_blocked(self, sidecar: Sidecar) -> RecoveryBlocked | None:
         """Why this sidecar may not be settled, if so; changes nothing."""
         for _ in range(_LOOKS):
-            if self._is_branch_deleted(sidecar):
+            if self._is_branch_deleted(sidecar.branch_id):
                 return None
             line = self._lines.read(BranchId(sidecar.branch_id))
             blocked = self._judged_blocked(sidecar, line)
@@ -193,7 +207,7 @@ class Recovery:
         may_restore: bool,
         may_discard: bool,
     ) -> Recovered:
-        if self._is_branch_deleted(sidecar):
+        if self._is_branch_deleted(sidecar.branch_id):
             return self._discard(sidecar)
         line = self._lines.read(BranchId(sidecar.branch_id))
         ended = self._publisher.ended(line, sidecar.intent)
@@ -213,11 +227,11 @@ class Recovery:
             return Recovered(sidecar=sidecar, outcome=Outcome.LEFT)
         return self._roll_back(sidecar, judged, line, lease)
 
-    def _is_branch_deleted(self, sidecar: Sidecar) -> bool:
-        if sidecar.branch_id == MAIN_BRANCH_ID:
+    def _is_branch_deleted(self, branch_id: str) -> bool:
+        if branch_id == MAIN_BRANCH_ID:
             return False
         rows = self._lines.read(MAIN_BRANCH_ID).branches().values()
-        branches = [row for row in rows if row.branch_id == sidecar.branch_id]
+        branches = [row for row in rows if row.branch_id == branch_id]
         return not branches or branches[0].state is BranchState.DELETED
 
     def _facts(self, table: SidecarTable, line: ManifestLine) -> TableFacts:

@@ -144,6 +144,11 @@ class Sidecars:
         self._objects.delete(self._path(sidecar))
         self._old.pop(sidecar.operation_id, None)
 
+    def remove(self, place: SidecarPath) -> None:
+        """Remove one that need not be read."""
+        self._objects.delete(place.path)
+        self._old.pop(place.operation_id, None)
+
     def of(self, branch_id: str) -> list[SidecarPath]:
         """Where the sidecars of a branch lie, oldest first; also those that cannot be read."""
         own = _paths(self._objects.list(f"{FOLDER}/{branch_id}"))
@@ -203,7 +208,7 @@ class Sidecars:
         """Remove what is left of sidecars that a power cut tore."""
         for place in self._all():
             if self._content(place.path) is None:
-                self._objects.delete(place.path)
+                self.remove(place)
 
     def _all(self) -> tuple[SidecarPath, ...]:
         places = tuple(sorted(_paths(self._objects.list(FOLDER))))

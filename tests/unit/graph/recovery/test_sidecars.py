@@ -178,6 +178,23 @@ def test_a_sidecar_that_cannot_be_read_stops_its_branch_and_nothing_else(
     assert sidecars(graphs.root) == [left]
 
 
+@pytest.mark.parametrize("damage", thinned(DAMAGES, keep=2))
+def test_a_sidecar_that_cannot_be_read_goes_with_its_branch(
+    graphs: Opened, damage: Callable[[Path], None]
+) -> None:
+    """Nobody could settle it any more, and a cleanup waits for what a sidecar may name."""
+    graph = graphs.init()
+    upsert(graph, "a")
+    graph.branches.create("rev")
+    die(graph, "b", branch="rev")
+    damage(sidecars(graphs.root)[0])
+    with pytest.raises(DAMAGES[damage]):
+        graph.maintenance.cleanup(keep=1, confirm=True)
+    graph.branches.delete("rev")
+    assert sidecars(graphs.root) == []
+    assert graph.maintenance.cleanup(keep=1, confirm=True).errors == ()
+
+
 @pytest.mark.parametrize("content", thinned([b'{"format": 1, "bran', b"", b"[]"]))
 def test_a_sidecar_that_a_power_cut_tore_goes_with_the_next_open(
     graphs: Opened, content: bytes
