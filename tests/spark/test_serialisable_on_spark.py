@@ -52,6 +52,21 @@ MERGES = [
     ("merge_p5", "overwrite_people"),
     ("merge_p5", "indexes"),
 ]
+UPDATES = [
+    ("update_load_p5", "insert_q1_same_email"),
+    ("update_load_moves_k6", "insert_edge_p1_p4"),
+    ("update_load_people", "upsert_p5"),
+    ("update_load_p5", "update_p1_email"),
+    ("update_load_people", "update_old"),
+    ("update_load_people", "delete_p1"),
+    ("update_load_moves_l2", "delete_edge_l1"),
+    ("update_load_moves_k6", "write_delete_k5"),
+    ("update_load_p5", "append_q1"),
+    ("update_load_p5", "merge_p5"),
+    ("update_load_people", "update_load_people"),
+    ("update_load_p5", "overwrite_people"),
+    ("update_load_p5", "indexes"),
+]
 OVERWRITES = [
     ("overwrite_people", "insert_node"),
     ("overwrite_people", "insert_edge_p5_p6"),
@@ -65,12 +80,12 @@ OVERWRITES = [
     ("overwrite_people", "overwrite_people"),
     ("overwrite_knows", "indexes"),
 ]
-PAIRS = [*APPENDS, *MERGES, *OVERWRITES]
+PAIRS = [*APPENDS, *MERGES, *UPDATES, *OVERWRITES]
 """Each mode beside each kind of write, where they meet."""
 
 STAGED = [
     *((pair, lane) for lane in ("driver", "joins") for pair in PAIRS),
-    *((pair, "executors") for pair in MERGES),
+    *((pair, "executors") for pair in [*MERGES, *UPDATES]),
 ]
 
 
