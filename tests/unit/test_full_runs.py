@@ -11,7 +11,7 @@ from tests.race.serial_orders import PLACES
 ROOT = Path(__file__).parents[2]
 # Any: what a script defines
 SCRIPT: dict[str, Any] = runpy.run_path(str(ROOT / "scripts" / "test_all.py"))
-SLOW = re.compile(r"mark\.slow|profiles import many")
+SLOW = re.compile(r"mark\.(slow|cluster)|profiles import many")
 
 
 def slow_files() -> list[str]:
