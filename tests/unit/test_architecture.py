@@ -5,11 +5,16 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 SOURCES = sorted((ROOT / "src" / "omnigraph").rglob("*.py"))
 HEAVY = ("pyspark", "pandas", "fastapi", "httpx", "lance", "datafusion", "cedarpy", "lark")
+MODULES = {
+    ".".join(path.relative_to(ROOT / "src").with_suffix("").parts).removesuffix(".__init__"): path
+    for path in SOURCES
+}
 VAGUE = {"utils.py", "helpers.py", "common.py", "misc.py", "base.py", "manager.py"}
 
 
@@ -23,6 +28,20 @@ def test_layers_import_only_from_below() -> None:
         [tool, "--no-cache"], cwd=ROOT, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stdout
+
+
+def test_no_module_imports_itself_by_way_of_others() -> None:
+    """Not counted: what is imported for its types alone, or when a function is called."""
+    imported = {module: set(_imports_at_start(path)) for module, path in MODULES.items()}
+    TopologicalSorter(imported).prepare()
+
+
+def _imports_at_start(path: Path) -> Iterator[str]:
+    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("omnigraph"):
+            for name in node.names:
+                whole = f"{node.module}.{name.name}"
+                yield whole if whole in MODULES else str(node.module)
 
 
 def test_importing_the_package_loads_nothing_heavy() -> None:
