@@ -7,9 +7,10 @@ the writer, so whoever uses these runs its case by `run_unstarved`.
 from __future__ import annotations
 
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tests.crash.checks import open_graph
+from tests.crash.checks import open_graph, require_settled
 from tests.crash.places import leave_stale_fork
 from tests.crash.points import seed
 from tests.crash.processes import child
@@ -46,6 +47,38 @@ def cut_off(
         else:
             running.wait_at_trap()
         yield running
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Work:
+    """What a process is cut off in, and how anybody sees whether it happened."""
+
+    script: str
+    shown: Callable[[], object]
+    """What a fresh reader sees."""
+    before: object
+    after: object
+    again: Callable[[Graph], object]
+    """The same once more, by another."""
+
+
+@contextmanager
+def done_again(root: Path, branch: str, trap: Trap, work: Work) -> Iterator[Graph]:
+    """A graph whose work was cut off, all or nothing of it there, and then done by another.
+
+    When the block ends nothing of either may be left half way.
+    """
+    with cut_off(root, branch, work.script, trap) as running:
+        assert work.shown() in (work.before, work.after), "neither old nor new"
+        with open_graph(root) as graph:
+            work.again(graph)
+            assert work.shown() == work.after
+            if trap.action == "stop":
+                # Its leases are gone, so it finds that the work is done, or gives up.
+                running.proceed()
+                assert work.shown() == work.after
+            yield graph
+            require_settled(graph, root)
 
 
 def crash_cell(cell: Cell, arranged: Arranged, *, killed: Proof, stopped: Proof) -> None:

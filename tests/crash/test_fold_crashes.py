@@ -5,14 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.crash.checks import (
-    content_of,
-    open_graph,
-    read_only_content,
-    require_settled,
-)
+from tests.crash.checks import content_of, open_graph, read_only_content
 from tests.crash.child import FOLDED
-from tests.crash.cut_off import cut_off
+from tests.crash.cut_off import Work, done_again
 from tests.crash.model import knows, person
 from tests.crash.places import PLACES, arrange
 from tests.crash.processes import Trap, run_unstarved
@@ -86,15 +81,13 @@ def fold(arranged: Arranged, trap: Trap) -> None:
             commit(graph, script, arranged.branch)
             before = play(before, script)
     after = play(before, FOLDED)
-    with cut_off(arranged.root, arranged.branch, "fold", trap) as running:
-        assert read_only_content(arranged.root, arranged.branch) in (before, after)
-        with open_graph(arranged.root) as graph:
-            commit(graph, FOLDED, arranged.branch)
-            assert content_of(graph, arranged.branch) == after
-            if trap.action == "stop":
-                # Its lease is gone, so it finds that the write was made, or cannot be.
-                running.proceed()
-                assert content_of(graph, arranged.branch) == after
-            commit(graph, NEXT, arranged.branch)
-            assert content_of(graph, arranged.branch) == play(after, NEXT)
-            require_settled(graph, arranged.root)
+    work = Work(
+        script="fold",
+        shown=lambda: read_only_content(arranged.root, arranged.branch),
+        before=before,
+        after=after,
+        again=lambda graph: commit(graph, FOLDED, arranged.branch),
+    )
+    with done_again(arranged.root, arranged.branch, trap, work) as graph:
+        commit(graph, NEXT, arranged.branch)
+        assert content_of(graph, arranged.branch) == play(after, NEXT)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.crash.checks import content_of, open_graph, read_only_content, require_settled
+from tests.crash.checks import content_of, open_graph, read_only_content
 from tests.crash.child import SIDE
-from tests.crash.cut_off import cut_off
+from tests.crash.cut_off import Work, done_again
 from tests.crash.model import knows, note, person
 from tests.crash.places import arrange
 from tests.crash.processes import Trap, run_unstarved
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
     from tests.crash.model import Content
     from tests.crash.places import Arranged, Place
+
+    from omnigraph import Graph
 
 pytestmark = pytest.mark.crash
 
@@ -102,20 +104,22 @@ def merge(arranged: Arranged, trap: Trap, *, is_forward: bool) -> None:
             commit(graph, ON_TARGET, arranged.branch)
             before = play(before, ON_TARGET)
     after = play(before, ON_SIDE)
-    with cut_off(arranged.root, arranged.branch, "merge", trap) as running:
-        assert read_only_content(arranged.root, arranged.branch) in (before, after)
-        with open_graph(arranged.root) as graph:
-            graph.branches.merge(SIDE, into=arranged.branch)
-            assert content_of(graph, arranged.branch) == after
-            assert graph.branches.merge(SIDE, into=arranged.branch).commit is None
-            if trap.action == "stop":
-                # Its lease is gone, so it finds that the merge was made, or that it cannot be.
-                running.proceed()
-                assert content_of(graph, arranged.branch) == after
-            commit(graph, RIVAL, arranged.branch)
-            assert content_of(graph, arranged.branch) == play_all(RIVAL, on=after)
-            merges = [
-                each for each in graph.commits.list(branch=arranged.branch) if each.kind == "merge"
-            ]
-            assert len(merges) == 1
-            require_settled(graph, arranged.root)
+
+    def again(graph: Graph) -> None:
+        graph.branches.merge(SIDE, into=arranged.branch)
+        assert graph.branches.merge(SIDE, into=arranged.branch).commit is None
+
+    work = Work(
+        script="merge",
+        shown=lambda: read_only_content(arranged.root, arranged.branch),
+        before=before,
+        after=after,
+        again=again,
+    )
+    with done_again(arranged.root, arranged.branch, trap, work) as graph:
+        commit(graph, RIVAL, arranged.branch)
+        assert content_of(graph, arranged.branch) == play_all(RIVAL, on=after)
+        merges = [
+            each for each in graph.commits.list(branch=arranged.branch) if each.kind == "merge"
+        ]
+        assert len(merges) == 1

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.crash.actors import Actor
 from tests.crash.checks import open_graph, require_settled, settings
-from tests.crash.cut_off import cut_off
+from tests.crash.cut_off import Work, done_again
 from tests.crash.faults import FailingStore, Moment
 from tests.crash.model import EVOLVED, SCHEMA
 from tests.crash.places import arrange
@@ -116,26 +116,26 @@ def test_a_schema_change_that_is_cut_off_is_all_or_nothing(
 def change(root: Path, trap: Trap) -> None:
     before = state_of(root)
     after = evolved(before)
-    with cut_off(root, "main", "schema", trap) as running:
-        assert state_of(root) in (before, after)
-        with open_graph(root) as graph:
-            graph.schema.apply(EVOLVED)
-            assert state_of(root) == after
-            assert not graph.schema.apply(EVOLVED).applied
-            if trap.action == "stop":
-                # Its leases are gone, so it finds that the schema is there, or gives up.
-                running.proceed()
-                assert state_of(root) == after
-            applied = [each for each in graph.commits if each.kind == "schema_apply"]
-            assert len(applied) == 1
-            graph.mutate('query q() { insert Person { name: "zed", bio: "at rest" } }')
-            graph.mutate('query q() { insert Place { name: "rome" } }')
-            graph.mutate('query q() { insert Memo { title: "later" } }')
-            assert (len(state_of(root)["Person"]), len(state_of(root)["Place"])) == (
-                len(after["Person"]) + 1,
-                1,
-            )
-            require_settled(graph, root)
+
+    def again(graph: Graph) -> None:
+        graph.schema.apply(EVOLVED)
+        assert not graph.schema.apply(EVOLVED).applied
+
+    work = Work(
+        script="schema",
+        shown=lambda: state_of(root),
+        before=before,
+        after=after,
+        again=again,
+    )
+    with done_again(root, "main", trap, work) as graph:
+        applied = [each for each in graph.commits if each.kind == "schema_apply"]
+        assert len(applied) == 1
+        graph.mutate('query q() { insert Person { name: "zed", bio: "at rest" } }')
+        graph.mutate('query q() { insert Place { name: "rome" } }')
+        graph.mutate('query q() { insert Memo { title: "later" } }')
+        now = state_of(root)
+        assert (len(now["Person"]), len(now["Place"])) == (len(after["Person"]) + 1, 1)
 
 
 def test_a_crash_without_another_try_leaves_a_graph_that_goes_on(
