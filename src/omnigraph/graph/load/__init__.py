@@ -1,1 +1,1 @@
-"""What a load means in either lane: options, rows, vectors, rejects and their rules."""
+"""What a load means in either lane: its request, its one flow, rows, vectors, rejects, rules."""

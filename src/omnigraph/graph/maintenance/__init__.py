@@ -1,1 +1,1 @@
-"""Work that changes no row: building indexes."""
+"""Keeping a graph in order: indexes, compaction, cleanup, verification, repair."""

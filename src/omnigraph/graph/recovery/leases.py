@@ -1,4 +1,4 @@
-"""Write leases: who may move heads on a branch, across processes and machines.
+"""Write leases, taken, renewed, given back: who may move heads on a branch, on any machine.
 
 A lease is the object of the greatest epoch below `__leases/<scope>/`. Taking it means creating the
 next epoch, which only one can; the epoch is the fencing token. The holder renews it from a thread
