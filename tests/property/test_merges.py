@@ -36,6 +36,10 @@ if TYPE_CHECKING:
     from omnigraph.graph.merge.merge_plan import MergePlan
 
 
+NAMES = ("b1", "b2", "b3", "b4")
+"""Of branches; the name of one that is gone is given again."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
     """A commit as the model knows it."""
@@ -54,7 +58,6 @@ class MergeHistory(History):
     nodes: dict[str, Node] = field(default_factory=dict)
     heads: dict[str, str] = field(default_factory=dict)
     homes: dict[str, str] = field(default_factory=dict)
-    made: int = 0
     told: int = 0
     """How often the history told where changes were written."""
     outcomes: dict[str, int] = field(default_factory=dict)
@@ -64,7 +67,7 @@ class MergeHistory(History):
         if len(self.branches) > 1 and chance < 0.4:
             self.merge()
         elif len(self.branches) > 1 and chance < 0.45:
-            self.drop()
+            self.drop(self.rng.choice(self.branches[1:]))
         else:
             super().step()
 
@@ -81,15 +84,13 @@ class MergeHistory(History):
 
     def fork(self, branch: str) -> None:
         if len(self.branches) < 5:
-            self.made += 1
-            name = f"b{self.made}"
+            name = next(each for each in NAMES if each not in self.branches)
             self.graph.branches.create(name, from_=branch)
             self.branches.append(name)
             self.homes[name] = self.graph.branches.get(name).branch_id
             self.heads[name] = self.heads[branch]
 
-    def drop(self) -> None:
-        name = self.rng.choice(self.branches[1:])
+    def drop(self, name: str) -> None:
         try:
             self.graph.branches.delete(name)
         except BranchHasDescendants:
@@ -140,6 +141,8 @@ class MergeHistory(History):
         for branch in (source, target):
             head = self.graph.snapshot(branch=branch).graph_commit_id
             assert head == self.heads[branch], self.trail
+        if source != "main" and self.rng.random() < 0.2:
+            self.drop(source)
 
     def _require_written(self, source: str, target: str, base: str) -> None:
         """Whatever differs from the base was written where the history says."""
@@ -193,7 +196,6 @@ class MergeHistory(History):
 
     def _base(self, ours: str, theirs: str) -> tuple[str, bool]:
         """Of the newest common ancestors the last, and whether all of them can be read."""
-        live = {self.homes[name] for name in self.branches}
         common = self._ancestors(ours) & self._ancestors(theirs)
         best = [
             each
@@ -201,7 +203,19 @@ class MergeHistory(History):
             if not any(each != other and each in self._ancestors(other) for other in common)
         ]
         last = max(best, key=lambda each: (self.nodes[each].authored_at, each))
-        return last, all(self.nodes[each].home in live for each in best)
+        either = self._ancestors(ours) | self._ancestors(theirs)
+        return last, all(self._is_readable(each, either) for each in best)
+
+    def _is_readable(self, commit: str, either: set[str]) -> bool:
+        """Whether the branch of a commit lives, or of one that was forwarded to it."""
+        if self.nodes[commit].home in {self.homes[name] for name in self.branches}:
+            return True
+        return any(
+            self.nodes[each].parents[1:] == (commit,)
+            and self.nodes[each].parents[0] in self._ancestors(commit)
+            and self._is_readable(each, either)
+            for each in either
+        )
 
     def _joined(self, base: str, ours: str, theirs: str, strategy: str) -> tuple[State, set[Key]]:
         before, own, other = (self.nodes[each].state for each in (base, ours, theirs))

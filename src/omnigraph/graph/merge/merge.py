@@ -268,16 +268,16 @@ class _MergeRun:
             self.decisions.require_all_used()
             return _Work(outcome=Outcome.ALREADY_UP_TO_DATE)
         self._require_one_schema(txn.line)
-        if divergence.base is None:
+        base, shown_by = divergence.base, divergence.shown_by
+        if base is None or shown_by is None:
             raise SnapshotReclaimed(
                 f"no commit that {self.request.source!r} and {self.request.into!r} have in common"
                 " can be read any more, so they cannot be merged; export one and load it"
             )
-        base = divergence.base
         is_forward = base.commit_id == txn.line.head.commit_id
         head = self.source.head_commit
         joined = Joined(
-            base=states.open(base),
+            base=states.open(shown_by),
             theirs=states.open(head),
             is_cautious=divergence.is_cautious,
             entrances=states.entrances,

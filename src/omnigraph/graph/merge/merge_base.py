@@ -12,6 +12,7 @@ from enum import IntFlag
 from typing import TYPE_CHECKING, Final
 
 from omnigraph.errors import SnapshotReclaimed
+from omnigraph.graph.merge.merge_result import Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence, Set
@@ -94,6 +95,8 @@ class Divergence:
 
     base: CommitRow | None
     """The common ancestor to compare with; `None` if nothing of one can be read any more."""
+    shown_by: CommitRow | None
+    """The commit whose state is that of the base: the base itself while its own can be read."""
     only_theirs: tuple[CommitRow, ...]
     """What our head does not reach, the highest first."""
     is_cautious: bool = False
@@ -111,30 +114,37 @@ def find_divergence(
     """The base of two heads, and the commits of the second that the first does not reach.
 
     Of several bases (criss-cross) the one that was written last is taken. A common ancestor whose
-    data is gone with its branch cannot be compared with: the next ones below it are looked for, and
-    the merge has to be cautious.
+    data is gone with its branch is read where another branch was forwarded to it. If none was, it
+    cannot be compared with: the next ones below it are looked for, and the merge has to be
+    cautious.
     """
     walk = _Walk(commits)
     walk.mark(ours, _Seen.OURS)
     walk.mark(theirs, _Seen.THEIRS)
-    bases: list[CommitRow] = []
+    bases: list[tuple[CommitRow, CommitRow]] = []
     only: dict[_Seen, list[CommitRow]] = {_Seen.OURS: [], _Seen.THEIRS: []}
     hidden: set[str] = set()
+    twins = _Twins(is_readable)
     while walk.has_work:
         row, seen = walk.take()
+        twins.note(row)
         if seen in only:
             only[seen].append(row)
         if seen == _Seen.BOTH:
-            if is_readable(row):
-                bases.append(row)
+            shown_by = twins.readable(row)
+            if shown_by is not None:
+                bases.append((row, shown_by))
                 seen |= _Seen.BELOW_BASE
             else:
                 hidden.add(row.commit_id)
         for parent in commits.parents(row):
             walk.mark(parent, seen)
-    base = max(bases, key=lambda row: (row.authored_at, row.commit_id), default=None)
+    base, shown_by = max(
+        bases, key=lambda each: (each[0].authored_at, each[0].commit_id), default=(None, None)
+    )
     return Divergence(
         base=base,
+        shown_by=shown_by,
         only_theirs=tuple(only[_Seen.THEIRS]),
         is_cautious=bool(hidden),
         entrances=(
@@ -161,6 +171,28 @@ def _entrances(
         else:
             unread.add(row.commit_id)
     return Entrances(tuple(commits), is_whole)
+
+
+@dataclass(frozen=True, slots=True)
+class _Twins:
+    """Commits that show the same state, because one is a fast-forward to the other."""
+
+    is_readable: Callable[[CommitRow], bool]
+    _forwards: dict[str, list[CommitRow]] = field(default_factory=dict)
+    """By the commit that was merged."""
+
+    def note(self, row: CommitRow) -> None:
+        facts = row.stats.get("merge", {})
+        is_forward = facts.get("outcome") == Outcome.FAST_FORWARD
+        if row.merged_parent is not None and is_forward and not facts.get("decided_count"):
+            self._forwards.setdefault(row.merged_parent, []).append(row)
+
+    def readable(self, row: CommitRow) -> CommitRow | None:
+        """The commit, or one that shows the same, whose state can be read."""
+        if self.is_readable(row):
+            return row
+        found = (self.readable(each) for each in self._forwards.get(row.commit_id, ()))
+        return next((each for each in found if each is not None), None)
 
 
 @dataclass(slots=True)

@@ -869,7 +869,7 @@ def test_a_base_that_went_with_its_branch_is_replaced_by_an_older_one(small: Gra
     assert ages(small, "c") == {"b": 1, "c": 1, "n": 0, "new": 1, "x": 0, "y": 0}
 
 
-@pytest.mark.parametrize("way", ["fast_forward", "merged", "decided"])
+@pytest.mark.parametrize("way", ["merged", "decided"])
 @pytest.mark.parametrize(
     ("source", "target"),
     [(_adds(2), _removes_new), (_removes_new, _adds(2)), (_removes_new, _sets(7))],
@@ -883,14 +883,49 @@ def test_what_came_from_a_gone_base_and_was_removed_does_not_come_back_unasked(
         small.branches.create(name)
     people(small, "d", new=1, other=1)
     for name in ("b", "c"):
-        if way != "fast_forward":
-            people(small, name, **{name: 1, "other": 1 if way == "merged" else 3})
-        merged = small.branches.merge("d", into=name, strategy="theirs")
-        assert merged.outcome == ("fast_forward" if way == "fast_forward" else "merged")
+        people(small, name, **{name: 1, "other": 1 if way == "merged" else 3})
+        assert small.branches.merge("d", into=name, strategy="theirs").outcome == "merged"
     small.branches.delete("d")
     source(small, "b")
     target(small, "c")
     assert ("Person", "new", "delete_vs_update") in planned(small, "b", into="c")
+
+
+@pytest.mark.parametrize("side", ["b", "c"])
+@pytest.mark.parametrize(
+    ("source", "target", "expected"),
+    [
+        (_adds(2), _sets(7), 2),
+        (_removes_new, _sets(7), GONE),
+        (_sets(7), _removes_new, GONE),
+        (_adds(2), _removes_new, "delete_vs_update"),
+        (_adds(2), _adds(3), "divergent_update"),
+    ],
+    ids=["set", "removed", "removed by the target", "set, removed", "set otherwise"],
+)
+def test_a_gone_base_is_read_where_a_side_was_forwarded_to_it(
+    small: Graph, side: str, source: Change, target: Change, expected: int | str | None
+) -> None:
+    """One side shows the state of the base in its own history, so nothing has to be guessed."""
+    for name in ("b", "c", "d"):
+        small.branches.create(name)
+    people(small, "d", new=1)
+    gone = head(small, "d")
+    people(small, "c" if side == "b" else "b", other=1)
+    for name in ("b", "c"):
+        outcome = "fast_forward" if name == side else "merged"
+        assert small.branches.merge("d", into=name).outcome == outcome
+    small.branches.delete("d")
+    source(small, "b")
+    target(small, "c")
+    assert small.branches.merge_plan("b", into="c").base_commit_id == gone
+    if isinstance(expected, str):
+        assert planned(small, "b", into="c") == [("Person", "new", expected)]
+        return
+    small.branches.merge("b", into="c")
+    assert ages(small, "c").get("new") == expected
+    assert {"other", "n", "x", "y"} <= ages(small, "c").keys()
+    assert small.branches.merge("b", into="c").outcome == "already_up_to_date"
 
 
 def test_a_base_that_a_gone_branch_had_inherited_is_read_where_it_was_made(small: Graph) -> None:
@@ -922,6 +957,8 @@ def test_a_base_that_cleanup_removed_is_replaced_by_an_older_one(graphs: Opened)
         people(graph, "b", **{f"b{number}": 1})
         people(graph, "main", **{f"m{number}": 1})
         graph.branches.merge("b")
+        people(graph, "b", x=2)
+        people(graph, "b", x=1)  # So that it is not forwarded, and does not show the state of main.
         graph.branches.merge("main", into="b")
     base = graph.snapshot()
     people(graph, "b", a=2)
