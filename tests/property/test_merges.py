@@ -65,7 +65,9 @@ class MergeHistory(History):
     def step(self) -> None:
         chance = self.rng.random()
         if len(self.branches) > 1 and chance < 0.4:
-            self.merge()
+            self.merge(*self.rng.sample(self.branches, 2))
+        elif len(self.branches) > 2 and chance > 0.92:
+            self.share()
         elif len(self.branches) > 1 and chance < 0.45:
             self.drop(self.rng.choice(self.branches[1:]))
         else:
@@ -99,8 +101,24 @@ class MergeHistory(History):
         self.branches.remove(name)
         del self.heads[name]
 
-    def merge(self) -> None:
-        source, target = self.rng.sample(self.branches, 2)
+    def share(self) -> None:
+        """Merge a branch into two others, delete it, and merge those: their base is gone."""
+        source = self.rng.choice(self.branches[1:])
+        one, other = self.rng.sample([each for each in self.branches if each != source], 2)
+        self._add(source)
+        self.merge(source, one)
+        self.merge(source, other)
+        self.drop(source)
+        for branch in (one, other):
+            self._add(branch)
+        self.merge(one, other)
+
+    def _add(self, branch: str) -> None:
+        self.trail.append(f"put on {branch}")
+        self.put(branch)
+        self.remember(branch)
+
+    def merge(self, source: str, target: str) -> None:
         strategy = self.rng.choice(("fail", "fail", "ours", "theirs"))
         ours, theirs = self.heads[target], self.heads[source]
         base, is_readable = self._base(ours, theirs)
@@ -141,8 +159,6 @@ class MergeHistory(History):
         for branch in (source, target):
             head = self.graph.snapshot(branch=branch).graph_commit_id
             assert head == self.heads[branch], self.trail
-        if source != "main" and self.rng.random() < 0.2:
-            self.drop(source)
 
     def _require_written(self, source: str, target: str, base: str) -> None:
         """Whatever differs from the base was written where the history says."""

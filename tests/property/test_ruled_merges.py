@@ -51,7 +51,7 @@ class RuledHistory(MergeHistory):
     def step(self) -> None:
         chance = self.rng.random()
         if len(self.branches) > 1 and chance < 0.35:
-            self.merge()
+            self.merge(*self.rng.sample(self.branches, 2))
             return
         if chance < 0.55:
             self.revert()
@@ -67,8 +67,7 @@ class RuledHistory(MergeHistory):
             self.trail[-1] += ", refused"
         self.remember(branch)
 
-    def merge(self) -> None:
-        source, target = self.rng.sample(self.branches, 2)
+    def merge(self, source: str, target: str) -> None:
         ours, theirs = self.heads[target], self.heads[source]
         if theirs in self._ancestors(ours):
             return
