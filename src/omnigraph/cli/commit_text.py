@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from omnigraph.graph.history.commit_graph import Commit
 
+_MOST_DECISIONS: Final = 10
 _SIGNS: Final = {"added": "+", "changed": "~", "removed": "-"}
 
 
@@ -28,6 +29,24 @@ def pipeline_text(commit: Commit) -> str:
         f"{name} to {_plain(each.get('value'))}" for name, each in run.get("cursors", {}).items()
     ]
     return f"{run.get('name')}{': ' if cursors else ''}{', '.join(cursors)}"
+
+
+def merge_text(commit: Commit) -> str | None:
+    """Of a merge the branch that was merged, and how it went."""
+    merge = commit.stats.get("merge")
+    return None if merge is None else f"{merge.get('source')}: {merge.get('outcome')}"
+
+
+def decisions_text(commit: Commit) -> str | None:
+    """Of a merge with conflicts how they were decided, the first of them one by one."""
+    merge = commit.stats.get("merge", {})
+    count = merge.get("decided_count", 0)
+    told = [
+        f"{each['type']} {each['id']} {each['kind']}: {each['take']}"
+        for each in merge.get("decided", [])[:_MOST_DECISIONS]
+    ]
+    more = [f"{count - len(told):,} more"] if count > len(told) else []
+    return "; ".join((*told, *more)) or None
 
 
 def _plain(value: object) -> str:

@@ -8,7 +8,12 @@ import typer
 
 from omnigraph.cli import exit_codes
 from omnigraph.cli.change_text import KindOption, OpOption, TypeOption
-from omnigraph.cli.commit_text import pipeline_text, rows_text
+from omnigraph.cli.commit_text import (
+    decisions_text,
+    merge_text,
+    pipeline_text,
+    rows_text,
+)
 from omnigraph.cli.options import (
     BranchOption,
     JsonOption,
@@ -167,6 +172,9 @@ def show(
             "made at": show_time(graph_commit.created_at),
             "committed at": time_text(graph_commit.committed_at),
             "rows": rows_text(graph_commit),
+            "merged": merge_text(graph_commit),
+            "decided": decisions_text(graph_commit),
+            "reverted": graph_commit.stats.get("revert", {}).get("commit"),
             "pipeline": pipeline_text(graph_commit) if "pipeline" in graph_commit.stats else None,
             "operation": graph_commit.operation_id,
             "schema": graph_commit.schema_hash or None,

@@ -49,7 +49,8 @@ class Decisions:
     blobs: BlobBudget = field(default_factory=BlobBudget)
     """Counts what the rows of resolutions give."""
     teller: ContestTeller = field(default_factory=ContestTeller)
-    decided: list[dict[str, str]] = field(default_factory=list)
+    by_resolution: list[dict[str, str]] = field(default_factory=list)
+    by_strategy: list[dict[str, str]] = field(default_factory=list)
     undecided: int = 0
     """How many conflicts are left."""
     _used: set[Named] = field(default_factory=set)
@@ -60,6 +61,11 @@ class Decisions:
     """Entities that have a conflict, the first of them."""
 
     @property
+    def decided(self) -> list[dict[str, str]]:
+        """What was decided; what a strategy decided comes last, because that tells it as well."""
+        return [*self.by_resolution, *self.by_strategy]
+
+    @property
     def has_unused(self) -> bool:
         """Whether there are resolutions that nothing has asked for."""
         return not self.resolutions.keys() <= self._used
@@ -67,7 +73,8 @@ class Decisions:
     def supposing(self, strategy: Strategy) -> Decisions:
         """These decisions as if a strategy decided what is left, for a look at what follows."""
         other = copy(self)
-        other.strategy, other.decided, other.blobs = strategy, [], self.blobs.again()
+        other.strategy, other.blobs = strategy, self.blobs.again()
+        other.by_resolution, other.by_strategy = [], []
         other._used, other._seen = set(self._used), dict(self._seen)  # noqa: SLF001 - of its kind
         other._answered = set(self._answered)  # noqa: SLF001 - of its kind
         return other
@@ -137,7 +144,7 @@ class Decisions:
         merge.drop(ids)
         contest = Contest(ids=ids, base=base, ours=ours, theirs=theirs)
         self._apply(merge, contest, list(choices.values()))
-        self.decided += [
+        self.by_resolution += [
             {"type": merge.item.name, "id": entity, "kind": "rule", "take": choice.take.value}
             for entity, choice in choices.items()
         ]
@@ -208,7 +215,8 @@ class Decisions:
         return None
 
     def _note(self, item: NodeType | EdgeType, kind: ConflictKind, choice: Resolution) -> None:
-        self.decided.append(
+        is_answered = (key_of(item), choice.id) in self._answered
+        (self.by_resolution if is_answered else self.by_strategy).append(
             {
                 "type": item.name,
                 "id": choice.id,

@@ -22,6 +22,7 @@ from tests.unit.graph.merge.merges import (
 )
 
 from omnigraph.errors import IdempotencyKeyReused, InvalidArgument
+from omnigraph.graph.merge import merge as merge_module
 from omnigraph.graph.merge.resolutions import resolution_bodies
 
 if TYPE_CHECKING:
@@ -124,6 +125,20 @@ def test_a_strategy_decides_what_is_left(contested: Graph, copy: str, strategy: 
     taken = {each["id"]: each["take"] for each in commit.stats["merge"]["decided"]}
     assert taken == dict.fromkeys(KINDS, strategy) | {"both": other}
     assert contested.branches.merge("b", into=copy).outcome == "already_up_to_date"
+
+
+def test_of_very_many_decisions_those_of_resolutions_are_recorded_first(
+    contested: Graph, copy: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(merge_module, "_RECORDED_DECISIONS", 2)
+    chosen = [{"type": "Knows", "id": "e", "take": "theirs"}]
+    commit = made(contested.branches.merge("b", into=copy, strategy="ours", resolutions=chosen))
+    facts = commit.stats["merge"]
+    assert (facts["decided_count"], facts["strategy"]) == (5, "ours")
+    assert [(each["id"], each["take"]) for each in facts["decided"]] == [
+        ("e", "theirs"),
+        ("both", "ours"),
+    ]
 
 
 def test_rows_of_ones_own(contested: Graph, copy: str) -> None:
