@@ -36,6 +36,7 @@ from omnigraph.errors import (
     ReadOnlyGraph,
     ReadSetChanged,
     ResourceLimit,
+    SchemaDiverged,
     SnapshotReclaimed,
 )
 from omnigraph.failpoints import FailpointHit, armed
@@ -43,6 +44,7 @@ from omnigraph.graph.blobs.blob_values import INLINE
 from omnigraph.graph.merge import conflicts as conflicts_module
 from omnigraph.graph.merge import contests as contests_module
 from omnigraph.graph.merge import decisions as decisions_module
+from omnigraph.graph.schema_apply import apply as schema_apply
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -1004,6 +1006,26 @@ def test_what_is_asked_wrongly_is_refused_and_nothing_is_written(
     with pytest.raises(error):
         matrix.branches.merge(**asked, delete_branch=True)
     assert matrix.branches.list() == before
+
+
+def test_branches_with_different_schemas_are_refused(
+    graphs: Opened, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No call leads there: a schema does not change beside a branch."""
+    source = "node Person { name: String @key  age: I32? }"
+    graph = graphs.init(source)
+    people(graph, "main", x=1)
+    graph.branches.create("b")
+    theirs = people(graph, "b", x=2)
+    monkeypatch.setattr(schema_apply, "_require_no_branches", lambda _: None)
+    graph.schema.apply(source.replace("age: I32?", "age: I32?  nick: String?"))
+    for target, refused_commit in (("main", theirs), ("b", head(graph))):
+        ours = head(graph, target)
+        with pytest.raises(SchemaDiverged) as refused:
+            graph.branches.merge("b" if target == "main" else "main", into=target)
+        commits = {"source_commit": refused_commit, "target_commit": ours}
+        assert refused.value.details == commits
+        assert head(graph, target) == ours
 
 
 def test_a_graph_that_is_open_for_reading_plans_and_does_not_merge(graphs: Opened) -> None:

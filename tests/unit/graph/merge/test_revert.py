@@ -18,6 +18,7 @@ from omnigraph.errors import (
     MergeConflicts,
     PreconditionFailed,
     ReadSetChanged,
+    SchemaDiverged,
     SnapshotReclaimed,
 )
 from omnigraph.failpoints import armed
@@ -293,6 +294,21 @@ def test_what_cannot_be_undone_is_refused(small: Graph) -> None:
     assert shown(small) == START
     committed(small.commits.revert(head(small), if_commit=head(small)))
     assert links(small) == {}
+
+
+def test_a_commit_from_before_a_change_of_the_schema_is_refused(graphs: Opened) -> None:
+    source = "node Person { name: String @key  age: I32? }"
+    graph = graphs.init(source)
+    before = people(graph, "main", x=1)
+    change = graph.schema.apply(source.replace("age: I32?", "age: I32?  nick: String?")).commit
+    after = people(graph, "main", x=2)
+    for commit in (before, committed(change).graph_commit_id):
+        with pytest.raises(SchemaDiverged) as refused:
+            graph.commits.revert(commit)
+        assert refused.value.details == {"source_commit": commit, "target_commit": after}
+    assert head(graph) == after
+    committed(graph.commits.revert(after))
+    assert ages(graph) == {"x": 1}
 
 
 def test_the_first_rows_can_be_undone(graphs: Opened) -> None:
