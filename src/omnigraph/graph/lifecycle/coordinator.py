@@ -25,8 +25,7 @@ from omnigraph.graph.commit.protocol import CommitParts, CommitProtocol
 from omnigraph.graph.lifecycle.deleted_branches import Reclaimer
 from omnigraph.graph.lifecycle.init_claim import find_claim, release_stale_claim
 from omnigraph.graph.lifecycle.line_upkeep import WIDTH, WIDTH_ON_OBJECT_STORES, LineUpkeep
-from omnigraph.graph.lifecycle.tail_folding import with_fold
-from omnigraph.graph.manifest.intent import SidecarKind
+from omnigraph.graph.lifecycle.tail_folding import is_small, with_fold
 from omnigraph.graph.manifest.manifest_coordinator import ManifestCoordinator
 from omnigraph.graph.manifest.migrations import MIGRATIONS, migrate_on_open, oldest_migratable
 from omnigraph.graph.manifest.pauses import Pauses
@@ -150,7 +149,7 @@ class GraphCoordinator:
             )
         )
         self.on_folded: Callable[[BranchId], None] | None = None
-        """Told of a branch after a mutation of it that folded the tail of a table."""
+        """Told of a branch after a small write to it that folded the tail of a table."""
         self._folded: set[BranchId] = set()
         self._closing = threading.Lock()
         self._is_closed = False
@@ -185,7 +184,7 @@ class GraphCoordinator:
 
     def _with_upkeep(self, txn: WriteTxn, staged: StagedWrite) -> StagedWrite:
         kept_up = with_fold(self.tables, staged, txn.stamp)
-        if kept_up is not staged and txn.request.kind is SidecarKind.MUTATION:
+        if kept_up is not staged and is_small(staged):
             self._folded.add(txn.branch_id)
         return kept_up
 

@@ -15,7 +15,6 @@ import logging
 from typing import TYPE_CHECKING, Final
 
 from omnigraph.errors import OmnigraphError
-from omnigraph.limits import MAX_LINKS_PER_TABLE
 from omnigraph.storage.compaction import CompactionChoice
 from omnigraph.storage.handles import StagedWrite
 from omnigraph.storage.signals import StorageSignal
@@ -36,6 +35,7 @@ MOST_BYTES: Final = 16 << 20
 """What a fold may read and write while a caller waits."""
 
 _ADDS_FRAGMENTS: Final = frozenset({"Append", "Update"})
+_REMOVAL: Final = "Delete"
 
 
 def fragments_to_fold(fragments: Sequence[FragmentInfo]) -> Collection[int]:
@@ -63,9 +63,14 @@ def _runs_below(fragments: Sequence[FragmentInfo], upper: int) -> Iterator[list[
             yield list(run)
 
 
+def is_small(staged: StagedWrite) -> bool:
+    """Whether a write is one of those that come often: whoever brings more asks for indexes."""
+    return staged.rows_added + staged.rows_changed < TIERS[-1][0]
+
+
 def with_fold(tables: TableStorage, staged: StagedWrite, stamp: WriteStamp) -> StagedWrite:
     """A write of rows, with a link that folds the tail of its table if that is long."""
-    if len(staged.links) >= MAX_LINKS_PER_TABLE or staged.links[0].operation not in _ADDS_FRAGMENTS:
+    if not _adds_fragments(staged):
         return staged
     try:
         is_due = bool(_chosen(tables, staged.base))
@@ -73,6 +78,12 @@ def with_fold(tables: TableStorage, staged: StagedWrite, stamp: WriteStamp) -> S
         _left(staged.base, error)
         return staged
     return tables.chain(staged, lambda handle: _folded(tables, handle, stamp)) if is_due else staged
+
+
+def _adds_fragments(staged: StagedWrite) -> bool:
+    """Whether a write brings rows; what follows a removal in one write always does."""
+    first, *later = staged.links
+    return first.operation in _ADDS_FRAGMENTS or (first.operation == _REMOVAL and bool(later))
 
 
 def _chosen(tables: TableStorage, handle: TableHandle) -> frozenset[int]:

@@ -1,5 +1,7 @@
 """Tails of tables stay short by themselves, and nobody who writes or reads notices it."""
 
+from collections.abc import Callable
+
 import pytest
 from tests.unit.graph.graphs import (
     Opened,
@@ -175,6 +177,36 @@ def test_rows_that_are_updated_and_deleted_all_the_time_stay_in_few_fragments(
         "p2": 22,
         "p4": 19,
     }
+
+
+def replace_row(graph: Graph, number: int, branch: str = "main") -> None:
+    """One row goes and another comes, in one commit."""
+    with graph.write(branch) as writer:
+        writer.delete("Person", [f"old{number}"])
+        writer.append("Person", people(f"new{number}"))
+        writer.commit()
+
+
+def merge_all_kinds(graph: Graph, number: int) -> None:
+    """A merge that removes a row, changes one, and adds one."""
+    branch = f"b{number}"
+    graph.branches.create(branch)
+    replace_row(graph, number, branch)
+    upsert(graph, "stays", age=number, branch=branch)
+    graph.branches.merge(branch, delete_branch=True)
+
+
+@pytest.mark.usefixtures("narrow")
+@pytest.mark.parametrize("write", [replace_row, merge_all_kinds])
+def test_writes_that_begin_with_a_removal_fold_what_they_add(
+    graphs: Opened, write: Callable[[Graph, int], None]
+) -> None:
+    graph = graphs.init()
+    upsert(graph, "stays", *(f"old{number}" for number in range(9)))
+    for number in range(8):
+        write(graph, number)
+    assert len(tail(graph)) <= 5
+    assert names(graph) == [*(f"new{number}" for number in range(8)), "old8", "stays"]
 
 
 @pytest.mark.usefixtures("narrow")

@@ -3,7 +3,7 @@
 import math
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 
 import pyarrow as pa
@@ -125,9 +125,19 @@ def test_rounds_go_on_after_a_failure_that_nobody_expected(
     graph.maintenance.stop()
 
 
+def insert_one(graph: Graph, name: str) -> None:
+    graph.mutate(f'query q() {{ insert Person {{ name: "{name}" }} }}')
+
+
+def load_one(graph: Graph, name: str) -> None:
+    line = f'{{"type": "Person", "data": {{"name": "{name}"}}}}\n'
+    graph.load(line.encode(), mode="append")
+
+
 @pytest.mark.usefixtures("sensitive")
+@pytest.mark.parametrize("add", [insert_one, load_one])
 def test_writes_that_leave_an_index_behind_have_it_brought_up_to_date(
-    graphs: Opened, monkeypatch: pytest.MonkeyPatch
+    graphs: Opened, monkeypatch: pytest.MonkeyPatch, add: Callable[[Graph, str], None]
 ) -> None:
     monkeypatch.setattr(tail_folding, "TIERS", ((64, 4),))
     graph = graphs.init()
@@ -136,7 +146,7 @@ def test_writes_that_leave_an_index_behind_have_it_brought_up_to_date(
         writer.commit()
     graph.maintenance.ensure_indices()
     for number in range(8):
-        graph.mutate(f'query q() {{ insert Person {{ name: "p{number}" }} }}')
+        add(graph, f"p{number}")
     graph.close()
     opened = graphs.open()
     kinds = [(commit.kind, commit.actor_id) for commit in opened.commits.list(all=True)]
