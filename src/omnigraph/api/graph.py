@@ -9,7 +9,7 @@ leases and caches and is safe twice.
 from __future__ import annotations
 
 from contextlib import closing
-from functools import cached_property
+from functools import cached_property, partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Self
@@ -445,10 +445,12 @@ class Graph:
             InvalidArgument: unknown type; before the first chunk, as the others.
             BranchNotFound, CommitNotFound, SnapshotReclaimed: there is no such state.
         """
+        from omnigraph.graph.jobs.pins import pinned
         from omnigraph.graph.ndjson.export import export_lines
 
         state = self._state(branch, snapshot, Action.EXPORT)
-        return export_lines(self._graph.tables, state, types)
+        keep = partial(pinned, self._graph, "export")
+        return export_lines(self._graph.tables, state, types, pinned=keep)
 
     def blob(
         self,

@@ -9,18 +9,22 @@ from __future__ import annotations
 
 import logging
 import threading
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from omnigraph.errors import OmnigraphError
+from omnigraph.graph.lifecycle.coordinator import OpenMode
 from omnigraph.graph.recovery.process_identity import ProcessIdentity, this_process
+from omnigraph.ids import new_operation_id
 from omnigraph.storage.objects import OBJECT_FORMAT, decode, encode
 from omnigraph.storage.signals import ObjectMissing
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
     from types import TracebackType
 
     from omnigraph.clock import Clock
+    from omnigraph.graph.lifecycle.coordinator import GraphCoordinator
     from omnigraph.settings import StorageSettings
     from omnigraph.storage.handles import TableHandle
     from omnigraph.storage.objects import StorageAdapter
@@ -96,6 +100,31 @@ def pin_for_job(
         owner=owner,
         ttl_ms=settings.lease_ttl_ms,
     )
+
+
+@contextmanager
+def pinned(graph: GraphCoordinator, kind: str, tables: Iterable[TableHandle]) -> Iterator[None]:
+    """Keep versions from a cleanup while they are read, as far as the graph may be written to.
+
+    A pin that cannot be written hinders no reader: a read of what was removed says so.
+    """
+    if graph.mode is OpenMode.READ_ONLY:
+        yield
+        return
+    pin = JobPin(
+        graph.storage.objects,
+        graph.clock,
+        operation_id=new_operation_id(graph.ids),
+        kind=kind,
+        owner=None,
+        ttl_ms=graph.lease_ttl_ms,
+    )
+    with pin:
+        try:
+            pin.hold(tables)
+        except OmnigraphError as error:
+            log.warning("read without a pin", extra={"kind": kind, "why": error.message})
+        yield
 
 
 class JobPin:

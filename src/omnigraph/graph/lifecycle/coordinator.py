@@ -94,6 +94,7 @@ class GraphCoordinator:
         self.maintenance_concurrency = settings.maintenance_concurrency
         self.kept_versions = settings.maintenance_keep_versions
         self.retention_days = settings.maintenance_retention_days
+        self.lease_ttl_ms = settings.lease_ttl_ms
         self.pauses = Pauses(ids)
         process = this_process()
         self.process = process

@@ -5,6 +5,7 @@ A stream without its last record is incomplete and has no cursor.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -12,6 +13,7 @@ import msgspec
 from omnigraph.graph.changes.change_pages import Baseline
 from omnigraph.graph.changes.feed import ChangeFeed
 from omnigraph.graph.history.snapshot import open_snapshot
+from omnigraph.graph.jobs.pins import pinned
 from omnigraph.graph.manifest.table_refs import key_of
 from omnigraph.graph.ndjson.export import export_lines, select_types
 from omnigraph.graph.validation.violation import kind_of
@@ -34,6 +36,7 @@ class BaselineStream:
             resume_cursor=feed.cursor_at(snapshot.graph_commit_id),
         )
         self._store = graph.tables
+        self._pinned = partial(pinned, graph, "baseline")
         self._snapshot = snapshot
         self._types = [
             key_of(item)
@@ -43,5 +46,5 @@ class BaselineStream:
 
     def __iter__(self) -> Iterator[bytes]:
         if self._types:
-            yield from export_lines(self._store, self._snapshot, self._types)
+            yield from export_lines(self._store, self._snapshot, self._types, pinned=self._pinned)
         yield msgspec.json.encode({"baseline": self.baseline.to_dict()}) + b"\n"

@@ -7,6 +7,7 @@ of a type whose rows do not lie in the order of their ids, the ids are held and 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
@@ -21,12 +22,15 @@ from omnigraph.storage.reading import ROW_ID
 from omnigraph.storage.signals import ObjectMissing
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
+    from contextlib import AbstractContextManager
 
     from omnigraph.graph.history.snapshot import Snapshot
     from omnigraph.lang import EdgeType
     from omnigraph.storage.handles import TableHandle
     from omnigraph.storage.table_storage import TableStorage
+
+    Pinned = Callable[[Sequence[TableHandle]], AbstractContextManager[None]]
 
 CHUNK_BYTES: Final = 64 * 1024
 """The most that one chunk of an export has."""
@@ -36,13 +40,22 @@ _FIRST_TAKE: Final = 256
 _LARGEST_TAKE: Final = 8_192
 
 
+def _unpinned(_: Sequence[TableHandle]) -> AbstractContextManager[None]:
+    return nullcontext()
+
+
 def export_lines(
-    store: TableStorage, snapshot: Snapshot, types: Sequence[str] | None = None
+    store: TableStorage,
+    snapshot: Snapshot,
+    types: Sequence[str] | None = None,
+    *,
+    pinned: Pinned = _unpinned,
 ) -> Iterator[bytes]:
     """The records of the chosen types, all of them by default, in chunks of at most 64 KiB.
 
     A chunk holds whole lines, unless one line alone is longer. A type is given as `Person`, or as
-    `node:Link` or `edge:Link`; a plain name that is both means both.
+    `node:Link` or `edge:Link`; a plain name that is both means both. `pinned` keeps the versions of
+    tables from the first chunk to the last.
 
     Raises:
         InvalidArgument: there is no such type; before the first chunk.
@@ -52,7 +65,7 @@ def export_lines(
         RecordWriter(item=item, handle=snapshot.handle(item))
         for item in select_types(snapshot, types)
     ]
-    return _in_chunks(_lines(store, snapshot, writers))
+    return _in_chunks(_lines(store, snapshot, writers, pinned))
 
 
 def select_types(snapshot: Snapshot, names: Sequence[str] | None) -> list[NodeType | EdgeType]:
@@ -84,14 +97,15 @@ def _by_name(items: Iterable[NodeType | EdgeType]) -> list[NodeType | EdgeType]:
 
 
 def _lines(
-    store: TableStorage, snapshot: Snapshot, writers: Sequence[RecordWriter]
+    store: TableStorage, snapshot: Snapshot, writers: Sequence[RecordWriter], pinned: Pinned
 ) -> Iterator[bytes]:
-    for writer in writers:
-        try:
-            for rows in _rows_by_id(store, writer.handle, writer.columns):
-                yield from writer.lines(rows)
-        except ObjectMissing as error:
-            raise reclaimed(snapshot, writer.item.name) from error
+    with pinned([writer.handle for writer in writers]):
+        for writer in writers:
+            try:
+                for rows in _rows_by_id(store, writer.handle, writer.columns):
+                    yield from writer.lines(rows)
+            except ObjectMissing as error:
+                raise reclaimed(snapshot, writer.item.name) from error
 
 
 def _rows_by_id(

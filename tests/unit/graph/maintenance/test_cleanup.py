@@ -6,7 +6,7 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import replace
 from datetime import timedelta
@@ -346,6 +346,32 @@ def test_a_running_job_keeps_what_it_reads_and_a_dead_one_does_not(graphs: Opene
         graph.snapshot(old).scan("Person").read_all()
 
 
+@pytest.mark.parametrize(
+    "read",
+    [lambda graph: graph.export(), lambda graph: iter(graph.changes.baseline())],
+    ids=["export", "baseline"],
+)
+def test_an_export_keeps_what_it_reads_until_it_ends(
+    graphs: Opened, read: Callable[[Graph], Iterator[bytes]]
+) -> None:
+    graph = graphs.init(AUTO_MAINTENANCE="0")
+    wide = [f"p{number:04}{'x' * 1_000}" for number in range(4_000)]
+    upsert(graph, *wide)
+    stream = read(graph)
+    first = next(stream)
+    for number in range(4):
+        with graph.write() as writer:
+            writer.overwrite("Person", people(f"later{number}"))
+            writer.commit()
+    age_files(graphs.root)
+    clean(graph)
+    exported = b"".join([first, *stream])
+    assert exported.count(b'"Person"') == len(wide)
+    report = clean(graph)
+    assert not report.leftovers
+    assert any(each.old_versions_removed for each in report.tables)
+
+
 def test_a_pin_that_comes_after_the_first_look_counts(graphs: Opened) -> None:
     graph = grown(graphs)
     coordinator = graph._graph
@@ -387,6 +413,17 @@ def test_a_write_that_was_armed_keeps_what_it_expects(graphs: Opened) -> None:
     assert names(graph) == [f"p{number}" for number in range(8)]
     upsert(graph, "next")
     require_settled(graph)
+
+
+def test_what_a_sidecar_names_stays_though_nothing_else_names_it(
+    graphs: Opened, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    graph = grown(graphs)
+    location = place(graph)
+    monkeypatch.setattr(cleanup_facts, "_armed", lambda _: {(location, None): {2}})
+    before = versions(graphs.root, location)
+    clean(graph)
+    assert versions(graphs.root, location) == [2, *before[-3:]]
 
 
 def test_a_sidecar_that_cannot_be_read_stops_everything(graphs: Opened) -> None:
