@@ -1,8 +1,8 @@
 """What lies beside the versions of tables and nobody needs: found by facts, removed by name.
 
-Lines of branches that are gone, of creations that died, and of schema changes; versions of no line;
-pins and work files of dead jobs; tables that no line names; old versions of the manifest. Each kind
-waits until no writer can be about to name it.
+Lines and leases of branches that are gone, lines of creations that died, and of schema changes;
+versions of no line; pins and work files of dead jobs; tables that no line names; old versions of
+the manifest. Each kind waits until no writer can be about to name it.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from omnigraph.graph.jobs.pins import all_pins
 from omnigraph.graph.maintenance.kept_versions import DAY_US, YOUNG_US
 from omnigraph.graph.manifest.rows import BranchState
 from omnigraph.graph.manifest.table_refs import bare_layout
+from omnigraph.graph.recovery.leases import BRANCH_SCOPE, LEASES, branch_scope
 from omnigraph.ids import BranchId
 from omnigraph.storage.handles import LINE_PREFIX
 from omnigraph.storage.manifest import MANIFEST
@@ -54,6 +55,7 @@ def due_leftovers(
     """Everything that may go now, children before what they grew from."""
     now_us = graph.clock.now_us()
     yield from _lines(graph, facts, now_us)
+    yield from _leases(graph, facts, now_us - UNREGISTERED_US)
     yield from _jobs(graph, now_us - policy.work_us)
     yield from _detached(graph, facts, needed, now_us - policy.work_us)
     yield from _stray_tables(graph, facts, now_us)
@@ -103,6 +105,18 @@ def _is_gone(facts: CleanupFacts, name: str, age_us: int) -> bool:
     if branch_id not in states:
         return age_us > UNREGISTERED_US
     return states[BranchId(branch_id)] is BranchState.DELETED
+
+
+def _leases(graph: GraphCoordinator, facts: CleanupFacts, before_us: int) -> Iterator[Due]:
+    """Those of branches that are gone, once nobody who was at work there can be left."""
+    newest: dict[str, int] = {}
+    for info in graph.storage.objects.list(LEASES):
+        scope = info.path.removeprefix(f"{LEASES}/").partition("/")[0]
+        newest[scope] = max(newest.get(scope, 0), info.modified_us)
+    live = set(map(branch_scope, facts.lines))
+    for scope, modified_us in newest.items():
+        if scope.startswith(BRANCH_SCOPE) and scope not in live and modified_us < before_us:
+            yield Due(kind="leases", name=scope, remove=_tree_remover(graph, f"{LEASES}/{scope}"))
 
 
 def _line_remover(

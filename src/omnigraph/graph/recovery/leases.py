@@ -36,7 +36,8 @@ log = logging.getLogger(__name__)
 
 SCHEMA_SCOPE: Final = "schema"
 MAINTENANCE_SCOPE: Final = "maintenance"
-_FOLDER: Final = "__leases"
+LEASES: Final = "__leases"
+BRANCH_SCOPE: Final = "branch-"
 _COLD_EXPIRY_US: Final = 10 * 60 * 1_000_000
 _TIDY_ABOVE: Final = 4
 _GIVES_WAY: Final = 4
@@ -46,7 +47,7 @@ _LINGER_LOOK_S: Final = 0.05
 
 def branch_scope(branch_id: BranchId) -> str:
     """The scope of a branch's lease."""
-    return f"branch-{branch_id}"
+    return f"{BRANCH_SCOPE}{branch_id}"
 
 
 class LeaseLost(StorageSignal):
@@ -374,7 +375,7 @@ class Leases:
         )
 
     def _look(self, scope: str) -> _Folder:
-        objects = self._objects.list(f"{_FOLDER}/{scope}")
+        objects = self._objects.list(f"{LEASES}/{scope}")
         names = {info.path.rpartition("/")[2]: info for info in objects}
         waits = [info for name, info in names.items() if name.startswith("wait-")]
         oldest_us = self._clock.now_us() - _WAIT_COUNTS_US
@@ -389,7 +390,7 @@ class Leases:
         )
 
     def _announce(self, scope: str) -> str:
-        path = f"{_FOLDER}/{scope}/wait-{self._ids.next_ulid()}"
+        path = f"{LEASES}/{scope}/wait-{self._ids.next_ulid()}"
         self._objects.create(path, b"")
         return path
 
@@ -469,4 +470,4 @@ class Leases:
 
 
 def _path(scope: str, epoch: int) -> str:
-    return f"{_FOLDER}/{scope}/{epoch:012d}.json"
+    return f"{LEASES}/{scope}/{epoch:012d}.json"

@@ -547,8 +547,12 @@ def test_what_deleted_branches_and_dead_creations_left_goes(graphs: Opened) -> N
     kinds = [(each.kind, each.name) for each in clean(fresh, confirm=False).leftovers]
     assert kinds == [("table line", f"node:Person {line}"), ("branch", line.removeprefix("b-"))]
     age_files(graphs.root, 2 * HOUR)
-    assert len(clean(fresh).leftovers) == 3
+    found = clean(fresh).leftovers
+    assert [each.kind for each in found] == ["table line", "branch", "branch", "leases"]
+    assert found[-1].name == f"branch-{line.removeprefix('b-')}"
     assert clean(fresh).leftovers == ()
+    assert not (graphs.root / "__leases" / found[-1].name).exists()
+    assert (graphs.root / "__leases" / "branch-main").exists()
     assert not list(graphs.root.rglob("tree/b-*"))
     assert names(fresh) == ["p0"]
 
