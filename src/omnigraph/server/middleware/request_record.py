@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 RECORD: Final = "omnigraph.record"
 _GIVEN_ID: Final = re.compile(rb"[A-Za-z0-9._-]{1,128}")
 _CLIENT_GONE: Final = 499
+_METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+_OTHER_METHOD: Final = "(other)"
 
 access_log = logging.getLogger("omnigraph.server.access")
 policy_log = logging.getLogger("omnigraph.server.policy")
@@ -110,7 +112,9 @@ class RequestRecords:
 
     def _tell(self, record: RequestRecord, duration_us: int) -> None:
         metrics = self._server.metrics
-        metrics.requests.add(record.route, record.method, str(record.status))
+        # A client may make up methods; what is counted by their names must not grow with them.
+        method = record.method if record.method in _METHODS else _OTHER_METHOD
+        metrics.requests.add(record.route, method, str(record.status))
         metrics.seconds.observe(record.route, duration_us / 1_000_000)
         if access_log.isEnabledFor(logging.INFO):
             access_log.info(
