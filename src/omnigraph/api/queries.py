@@ -38,12 +38,11 @@ class GraphQueries:
     def list(self) -> list[StoredQuery]:
         """What can be invoked, by name, with the kinds of the parameters.
 
-        Of queries that differ in who may invoke them, those that this actor may.
+        With a policy that names queries, those that this actor may invoke.
         """
         self._gate.require(Action.READ, MAIN_BRANCH)
-        names = sorted(self._stored.definitions)
-        own = [name for name in names if self._gate.allows(Action.INVOKE_QUERY, query_name=name)]
-        return [self._stored.definitions[name].entry for name in own or names]
+        names = self._gate.callable_queries(sorted(self._stored.definitions))
+        return [self._stored.definitions[name].entry for name in names]
 
     def get(self, name: str) -> StoredQuery:
         """One of them.

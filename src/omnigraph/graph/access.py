@@ -66,6 +66,10 @@ EVERYTHING: Final = Visibility()
 class AccessPolicy(Protocol):
     """Who may do what on one graph; safe to ask from many threads."""
 
+    @property
+    def names_queries(self) -> bool:
+        """Some rule is about single stored queries: a list has those that the actor may call."""
+
     def bind(self, catalog: Catalog) -> None:
         """Check the policy against the schema of the graph that it is to guard.
 

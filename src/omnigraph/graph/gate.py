@@ -10,9 +10,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from omnigraph.errors import OmnigraphError, PolicyError, PolicyEvaluationError, PolicyInvalid
+from omnigraph.graph.access import Action
 
 if TYPE_CHECKING:
-    from omnigraph.graph.access import AccessPolicy, Action, Decision
+    from collections.abc import Iterable
+
+    from omnigraph.graph.access import AccessPolicy, Decision
     from omnigraph.lang import Catalog
 
 
@@ -110,6 +113,17 @@ class Gate:
             return None
         decision = self._decision(self._policy, action, branch, target, query_name)
         return None if decision.allowed is True else decision.message
+
+    def callable_queries(self, names: Iterable[str]) -> list[str]:
+        """Those of the stored queries that a list shows to the actor.
+
+        Raises:
+            PolicyEvaluationError: the policy has no answer.
+        """
+        # A policy is the code of others: one that does not say so gets the narrow list.
+        if self._policy is None or getattr(self._policy, "names_queries", True) is False:
+            return list(names)
+        return [name for name in names if self.allows(Action.INVOKE_QUERY, query_name=name)]
 
     def errors_with(self, catalog: Catalog) -> OmnigraphError | None:
         """What would be wrong with the policy under another schema; for who changes the schema."""

@@ -88,6 +88,11 @@ class CompiledPolicy:
         """The compiled policies as people read them."""
         return self._cedar.text
 
+    @property
+    def names_queries(self) -> bool:
+        """Whether a rule is about single stored queries."""
+        return any(rule.queries is not None for rule in self.bundle.rules)
+
     def bind(self, catalog: Catalog) -> None:
         """Accept any schema: rules on actions and branches name nothing of it."""
 

@@ -58,6 +58,8 @@ def classify(*, has_tokens: bool, has_policy: bool, allow_unauthenticated: bool)
 class ReadOnlyAccess:
     """The policy of a graph that has none on a server with tokens: whoever is known may read."""
 
+    names_queries: Final = False
+
     def bind(self, catalog: Catalog) -> None:
         """Nothing of the schema matters."""
 

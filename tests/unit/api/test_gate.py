@@ -52,6 +52,7 @@ class Policy:
     asked: list[Ask] = field(default_factory=list)
     actors: set[str | None] = field(default_factory=set)
     catalogs: list[Catalog] = field(default_factory=list)
+    names_queries: bool = True
 
     def forget(self) -> None:
         self.asked.clear()
@@ -640,7 +641,6 @@ def test_the_list_of_queries_has_those_that_the_actor_may_invoke(
         assert graph.queries.get("all").name == "all"
         with pytest.raises(StoredQueryNotFound):
             graph.queries.invoke("add", {"name": "x"})
-        # Who may invoke none sees what reading shows.
-        assert len(graph.as_actor("act-bob").queries.list()) == 2
+        assert graph.as_actor("act-bob").queries.list() == []
         with pytest.raises(StoredQueryNotFound):
             graph.as_actor("act-bob").queries.invoke("all")

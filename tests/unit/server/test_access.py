@@ -309,6 +309,8 @@ def test_the_handle_of_a_request_is_guarded_whatever_its_route_forgot(drafted: P
 class Recorder:
     """Allows everything, and keeps what it was asked."""
 
+    names_queries = True
+
     def __init__(self) -> None:
         self.asked: list[tuple[object, ...]] = []
 
