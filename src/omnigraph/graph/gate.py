@@ -69,13 +69,7 @@ class Gate:
             return
         decision = self._decision(self._policy, action, branch, target, query_name)
         if decision.allowed is not True:
-            raise PolicyError(
-                decision.message,
-                action=str(action),
-                actor=self.actor,
-                branch=branch,
-                target_branch=target,
-            )
+            raise denied(decision, self.actor, action, branch, target)
         self._require_whole_view(self._policy)
 
     def allows(
@@ -172,6 +166,23 @@ class Gate:
                 " release cannot do; nothing is shown instead",
                 actor=self.actor,
             )
+
+
+def denied(
+    decision: Decision,
+    actor: str | None,
+    action: Action,
+    branch: str | None,
+    target_branch: str | None,
+) -> PolicyError:
+    """The refusal of what a policy does not allow, the same wherever it was asked."""
+    return PolicyError(
+        decision.message or f"{action} is not allowed",
+        action=str(action),
+        actor=actor,
+        branch=branch,
+        target_branch=target_branch,
+    )
 
 
 UNGUARDED: Final = Gate(None, None)

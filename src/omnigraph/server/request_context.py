@@ -21,13 +21,13 @@ from omnigraph.errors import (
     CommitNotFound,
     DeadlineExceeded,
     InvalidArgument,
-    PolicyError,
     ResourceLimit,
     SnapshotReclaimed,
     UnsupportedMediaType,
 )
 from omnigraph.graph.access import Action, Decision
 from omnigraph.graph.commit.txn import checked_key
+from omnigraph.graph.gate import denied
 from omnigraph.graph.history.allowed_states import branch_to_know, state_refused
 from omnigraph.graph.query.budget import CancelToken
 from omnigraph.graph.query.call_scope import CallScope, calling
@@ -268,7 +268,7 @@ class RequestContext:
         """
         decision = await self.decide(action, branch, target_branch, query_name)
         if decision is not None and not decision.allowed:
-            raise PolicyError(decision.message or f"{action} is not allowed", action=action.value)
+            raise denied(decision, self.actor, action, branch, target_branch)
 
     async def decide(
         self,

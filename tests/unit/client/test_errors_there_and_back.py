@@ -6,17 +6,27 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.serving import ACTOR, TOKEN, serving
 
-from omnigraph import errors
+import omnigraph
+from omnigraph import Graph, errors
 from omnigraph.cli.exit_codes import EXIT_CODES, exit_code_of
-from omnigraph.errors import ConflictError, InputError, NotFoundError, OmnigraphError, Retry
+from omnigraph.errors import (
+    ConflictError,
+    InputError,
+    NotFoundError,
+    OmnigraphError,
+    PolicyError,
+    Retry,
+)
 from omnigraph.graph.results.envelope import envelope_of, error_of
+from omnigraph.policy import load_policy
 from omnigraph.server.statuses import STATUSES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
-    from omnigraph import Graph
     from omnigraph.client import RemoteGraph
     from omnigraph.errors import JsonValue
 
@@ -116,3 +126,41 @@ def test_a_refusal_has_the_same_details_through_a_server(
     assert there.value.details == here.value.details
     known = here.value.message.partition("; live branches: ")[0]
     assert there.value.message.startswith(known)
+
+
+BUNDLE = """version: 1
+groups: { team: [alice] }
+protected_branches: [main]
+rules:
+  - id: drafts
+    allow: { actors: { group: team }, actions: [read], branch_scope: unprotected }
+"""
+DENIED: list[Callable[[Any], object]] = [
+    lambda graph: graph.query(AGED, params={"a": 1}),
+    lambda graph: graph.query(AGED, params={"a": 1}, snapshot="v0"),
+    lambda graph: graph.mutate(ADD, params={"n": "Zoe"}, branch="draft"),
+    lambda graph: graph.load(b"", mode="merge"),
+    lambda graph: graph.branches.list(),
+    lambda graph: graph.branches.create("draft"),
+    lambda graph: graph.branches.merge("draft"),
+    lambda graph: graph.schema.apply("node Person { name: I64 @key }"),
+    lambda graph: list(graph.export()),
+]
+
+
+def test_a_denial_has_the_same_details_through_a_server(tmp_path: Path, graph_path: Path) -> None:
+    bundle = tmp_path / "policy.yaml"
+    bundle.write_text(BUNDLE)
+    policy = load_policy(bundle)
+    with (
+        serving({"people": graph_path}, tokens={ACTOR: TOKEN}, policies={"people": policy}) as live,
+        omnigraph.connect(live.url, graph="people", token=TOKEN) as remote,
+        Graph.open(graph_path, policy=policy, actor=ACTOR) as embedded,
+    ):
+        for refused in DENIED:
+            with pytest.raises(PolicyError) as here:
+                refused(embedded)
+            with pytest.raises(PolicyError) as there:
+                refused(remote)
+            assert there.value.details == here.value.details
+            assert there.value.message == here.value.message
