@@ -86,7 +86,7 @@ class Endpoint:
             raise ServerUnavailable(_DRAINING)
         context.require_declared_size()
         if server.served.state is not RuntimeState.OPEN:
-            context.actor = server.tokens.actor_of(context.header("authorization"))
+            context.actor = server.tokens.actor_of(context.authorization)
             record.actor = context.actor
         if operation.scope is Scope.GRAPH:
             context.enter(server.served.find(context.path["graph_id"]))

@@ -130,6 +130,12 @@ class RequestContext:
         return [value.decode("latin-1") for value in self._headers.get(name.encode(), ())]
 
     @property
+    def authorization(self) -> str | None:
+        """Who asks. Of two that are sent, somebody on the way may have believed the other one."""
+        values = self.header_values("authorization")
+        return values[0] if len(values) == 1 else None
+
+    @property
     def path(self) -> Mapping[str, str]:
         """The variable parts of the path."""
         params: Mapping[str, str] = self.scope["path_params"]

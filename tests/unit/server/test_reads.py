@@ -103,6 +103,9 @@ def test_the_actor_follows_from_the_token_alone(denying: LiveServer) -> None:
         assert stranger.get(f"{G}/schema").json()["error"] == "invalid bearer token"
     with denying.client(TOKEN) as alice:
         assert alice.get(f"{G}/schema").status_code == 200
+        twice = [("Authorization", f"Bearer {TOKEN}"), ("Authorization", "Bearer other")]
+        for headers in (twice, twice[::-1]):
+            assert alice.get(f"{G}/schema", headers=headers).status_code == 401
 
 
 def test_an_id_from_the_client_is_echoed_if_it_is_one(http: httpx.Client) -> None:
