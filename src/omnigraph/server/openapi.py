@@ -84,20 +84,13 @@ def _component_schemas() -> Document:
     for operation in OPERATIONS:
         if operation.request is not None:
             used.setdefault(operation.request, "validation")
-        for model in _answers(operation):
-            used.setdefault(model, "serialization")
+        if operation.answer is not None:
+            used.setdefault(operation.answer, "serialization")
     _, definitions = models_json_schema(
         list(used.items()),
         ref_template=_REF,
     )
     return dict(sorted(definitions["$defs"].items()))
-
-
-def _answers(operation: Operation) -> tuple[type[BaseModel], ...]:
-    answer = operation.answer
-    if answer is None:
-        return ()
-    return answer if isinstance(answer, tuple) else (answer,)
 
 
 def _described(operation: Operation, *, is_open: bool) -> Document:
@@ -163,14 +156,12 @@ def _responses(operation: Operation) -> Document:
 
 
 def _success_content(operation: Operation) -> Document:
-    references = [_reference(model) for model in _answers(operation)]
     content: Document = {}
     for media_type in operation.media_types:
         if media_type != _JSON:
             content[media_type] = {"schema": {"type": "string"}}
-        elif references:
-            schema = references[0] if len(references) == 1 else {"anyOf": references}
-            content[media_type] = {"schema": schema}
+        elif operation.answer is not None:
+            content[media_type] = {"schema": _reference(operation.answer)}
     return content
 
 

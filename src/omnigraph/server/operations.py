@@ -62,7 +62,7 @@ class Operation:
     request: type[BaseModel] | None = None
     """The body it reads, if that is JSON."""
     is_request_optional: bool = False
-    answer: type[BaseModel] | tuple[type[BaseModel], ...] | None = None
+    answer: type[BaseModel] | None = None
     """The body of success."""
     media_types: tuple[str, ...] = ("application/json",)
     """What success may come as."""

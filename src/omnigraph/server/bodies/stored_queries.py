@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from enum import StrEnum
+
+from pydantic import RootModel
 
 from omnigraph.server.bodies.model import AnswerBody, Omitted
-from omnigraph.server.bodies.reads import ReadTarget
+from omnigraph.server.bodies.reads import ReadOutput, ReadTarget
+from omnigraph.server.bodies.writes import ChangeOutput
 
-ParamKind = Literal[
-    "string",
-    "bool",
-    "int",
-    "bigint",
-    "float",
-    "date",
-    "datetime",
-    "blob",
-    "vector",
-    "list",
-]
+
+class ParamKind(StrEnum):
+    """What a parameter is, as clients that build forms and tools see it."""
+
+    STRING = "string"
+    BOOL = "bool"
+    INT = "int"
+    BIGINT = "bigint"
+    FLOAT = "float"
+    DATE = "date"
+    DATETIME = "datetime"
+    BLOB = "blob"
+    VECTOR = "vector"
+    LIST = "list"
 
 
 class ParamDescriptor(AnswerBody):
@@ -52,3 +57,7 @@ class InvokeStoredQueryRequest(ReadTarget):
     """Parameters of a stored query, and what it is run on; all of it may be left out."""
 
     expect_mutation: bool | None = None
+
+
+class InvokeStoredQueryResponse(RootModel[ReadOutput | ChangeOutput]):
+    """The rows of a stored read, or the receipt of a stored mutation."""

@@ -14,8 +14,11 @@ from omnigraph.graph.results.mutation_result import MutationResult
 from omnigraph.graph.results.query_result import QueryResult
 from omnigraph.ids import MAIN_BRANCH
 from omnigraph.server.answers import JsonAnswer
-from omnigraph.server.bodies.reads import ReadOutput
-from omnigraph.server.bodies.stored_queries import InvokeStoredQueryRequest, QueryCatalogOutput
+from omnigraph.server.bodies.stored_queries import (
+    InvokeStoredQueryRequest,
+    InvokeStoredQueryResponse,
+    QueryCatalogOutput,
+)
 from omnigraph.server.bodies.writes import ChangeOutput
 from omnigraph.server.operations import GRAPH_PATH, Operation
 from omnigraph.server.receipts import answer_receipt
@@ -118,7 +121,7 @@ OPERATIONS: Final = (
         handler=invoke_query,
         request=InvokeStoredQueryRequest,
         is_request_optional=True,
-        answer=(ReadOutput, ChangeOutput),
+        answer=InvokeStoredQueryResponse,
         media_types=MEDIA_TYPES,
         statuses=(*WRITE_STATUSES, 410),
         parameters=(JS_SAFE, IDEMPOTENCY_KEY),
