@@ -332,6 +332,38 @@ def test_a_graph_of_the_project_is_served_with_its_queries_and_its_policy(
             process.terminate()
 
 
+@pytest.mark.parametrize(
+    ("words", "row"),
+    [
+        (("true", "true", "1.5"), {"t": "true", "b": True, "f": 1.5}),
+        (("1.5", "false", "2"), {"t": "1.5", "b": False, "f": 2.0}),
+        (("a", "maybe", "2"), None),
+    ],
+)
+def test_words_of_an_alias_are_what_the_parameters_take(
+    call: Callable[..., Result],
+    store: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    words: tuple[str, ...],
+    row: dict[str, object] | None,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    alias = {"query": "kinds.gq", "args": ["t", "b", "f"], "graph": "dev", "format": "jsonl"}
+    project = {"graphs": {"dev": {"uri": str(store)}}, "aliases": {"kinds": alias}}
+    (tmp_path / "omnigraph.yaml").write_text(json.dumps(project), encoding="utf-8")
+    (tmp_path / "kinds.gq").write_text(
+        "query kinds($t: String, $b: Bool, $f: F64)"
+        " { match { $p: Person } return { $t as t, $b as b, $f as f } }",
+        encoding="utf-8",
+    )
+    result = call("alias", "kinds", *words)
+    if row is None:
+        assert (result.returncode, 'got string "maybe"' in result.stderr) == (1, True)
+    else:
+        assert json.loads(result.stdout.splitlines()[-1]) == row, result.stderr
+
+
 @pytest.mark.parametrize("path", ON_A_SERVER, ids=" ".join)
 def test_the_example_of_a_command_that_needs_a_server_or_a_configuration_works(
     call: Callable[..., Result],

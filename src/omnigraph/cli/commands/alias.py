@@ -4,7 +4,8 @@ An alias of the operator config is bound to a stored query of a server; one of t
 names a query in a `.gq` file. It lives under this command, so that it cannot shadow another one.
 """
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -15,7 +16,7 @@ from omnigraph.cli.options import JsonOption
 from omnigraph.cli.query_input import ParamsFileOption, ParamsOption, QueryOptions, find_below
 from omnigraph.cli.row_style import RowFormat
 from omnigraph.cli.session import Session, begin_command
-from omnigraph.errors import UsageError
+from omnigraph.errors import ParameterError, UsageError
 
 if TYPE_CHECKING:
     from omnigraph.cli.addressing import Configuration
@@ -77,15 +78,16 @@ def alias(
         branch=None,
         timeout_s=None,
     ).read()
-    values = {
-        **chosen.params,
-        **_positionals(name, chosen.args, args or ()),
-        **(given.params or {}),
-    }
-    if own is not None:
-        result = _run_stored(configuration, own, values)
-    else:
-        result = _run_file(session, configuration, _required(shared), values)
+    named = given.params or {}
+    words = _positionals(name, chosen.args, args or ())
+    values = {**chosen.params, **words, **named}
+
+    def run(values: Mapping[str, object]) -> "QueryResult":
+        if own is not None:
+            return _run_stored(configuration, own, values)
+        return _run_file(session, configuration, _required(shared), values)
+
+    result = _run_with(run, values, {key: words[key] for key in words if key not in named})
     style = configuration.row_style
     form = form or (None if as_json else chosen.format)
     style.write(result, style.choose_format(form, as_json=as_json), session.output)
@@ -98,7 +100,29 @@ def _required(shared: "ProjectAlias | None") -> "ProjectAlias":
     return shared
 
 
-def _positionals(name: str, names: Sequence[str], args: Sequence[str]) -> dict[str, object]:
+def _run_with(
+    run: Callable[[Mapping[str, object]], "QueryResult"],
+    values: Mapping[str, object],
+    words: dict[str, str],
+) -> "QueryResult":
+    """The rows with words as text; with JSON in place of each that its parameter takes no text for.
+
+    What a parameter is, only the query tells, which may be behind a server.
+    """
+    try:
+        return run(values)
+    except ParameterError as error:
+        name = str(error.details.get("parameter"))
+        if error.details.get("reason") != "parameter_type" or name not in words:
+            raise
+        try:
+            value = json.loads(words.pop(name))
+        except ValueError:
+            raise error from None
+    return _run_with(run, {**values, name: value}, words)
+
+
+def _positionals(name: str, names: Sequence[str], args: Sequence[str]) -> dict[str, str]:
     if len(args) > len(names):
         raise UsageError(
             f"alias {name!r} takes {len(names)} values ({', '.join(names)}), not {len(args)}"
