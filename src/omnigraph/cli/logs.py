@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from omnigraph.cli.session import Session
-from omnigraph.server.logs import EventFormatter, is_worth_a_line
+from omnigraph.server.logs import EventFormatter, is_worth_a_line, tells_no_secret
 from omnigraph.settings import LogLevel
 
 _VARIABLE: Final = "OMNIGRAPH_LOG"
@@ -19,6 +19,7 @@ def start_logging(session: Session, *, is_asked: bool) -> None:
     """Show events from the session's level on."""
     handler = logging.StreamHandler()
     handler.setFormatter(EventFormatter("%(levelname)s %(name)s %(message)s"))
+    handler.addFilter(tells_no_secret)
     if session.log_level is not LogLevel.DEBUG:
         handler.addFilter(is_worth_a_line)
     level = session.log_level.upper()

@@ -12,6 +12,7 @@ import sys
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Final
 
+from omnigraph.graph.results.terminal_text import harmless
 from omnigraph.settings import LogFormat, LogLevel
 
 if TYPE_CHECKING:
@@ -24,6 +25,8 @@ _TALKATIVE: Final = (
     "asyncio",
     "httpx",
 )
+_UNGUARDED: Final = ("boto3", "botocore", "s3transfer", "urllib3", "httpcore")
+"""Libraries that tell, at their lowest levels, what they send and get: headers, tokens, secrets."""
 _PLAIN_FIELDS: Final = frozenset(
     {*vars(logging.makeLogRecord({})), "message", "asctime", "taskName", "color_message"}
 )
@@ -41,18 +44,32 @@ def is_worth_a_line(record: logging.LogRecord) -> bool:
     return record.levelno >= logging.WARNING or not is_talk
 
 
+def tells_no_secret(record: logging.LogRecord) -> bool:
+    """Whether a record may be shown at all, however much is asked for."""
+    return record.levelno >= logging.WARNING or record.name.partition(".")[0] not in _UNGUARDED
+
+
 class EventFormatter(logging.Formatter):
-    """`WARNING omnigraph.graph.lifecycle.coordinator recovery blocked branch_id=main why=…`."""
+    """`WARNING omnigraph.graph.lifecycle.coordinator recovery blocked branch_id=main why=…`.
+
+    A value that could be taken for more fields stands in quotes, so that nobody writes a line of
+    their own by the name of a branch.
+    """
 
     def format(self, record: logging.LogRecord) -> str:
         """One line: level, logger, event, fields."""
         line = " ".join(
             [
                 super().format(record),
-                *(f"{name}={value}" for name, value in event_fields(record).items()),
+                *(f"{name}={_shown(value)}" for name, value in event_fields(record).items()),
             ]
         )
         return line if record.exc_info else " ".join(line.split())
+
+
+def _shown(value: object) -> str:
+    text = harmless(" ".join(str(value).split()))
+    return json.dumps(text, ensure_ascii=False) if "=" in text or '"' in text else text
 
 
 class JsonFormatter(logging.Formatter):
@@ -93,6 +110,7 @@ def start_server_logging(settings: ServerSettings) -> None:
 
     handler = logging.StreamHandler(sys.stderr)
     handler.addFilter(_RequestField())
+    handler.addFilter(tells_no_secret)
     if settings.log_level is not LogLevel.DEBUG:
         handler.addFilter(is_worth_a_line)
     formatter: logging.Formatter

@@ -25,6 +25,14 @@ def test_an_event_is_one_line_with_its_fields() -> None:
     assert line == "WARNING omnigraph.x left why=a b pin=3"
 
 
+def test_a_value_adds_no_field_and_moves_no_cursor() -> None:
+    record = logging.makeLogRecord(
+        {"name": "x", "msg": "decided", "branch": "a allowed=True\x1b[2J", "allowed": False}
+    )
+    line = EventFormatter("%(message)s").format(record)
+    assert line == r'decided branch="a allowed=True\\x1b[2J" allowed=False'
+
+
 @pytest.mark.parametrize(
     ("words", "environ", "level"),
     [
@@ -56,6 +64,8 @@ def test_what_libraries_tell_of_their_work_is_for_debugging(
     assert call("version", *words).returncode == 0
     record = logging.makeLogRecord({"name": "pylance", "levelno": logging.INFO})
     assert bool(handlers[0].filter(record)) is is_shown
+    secret = logging.makeLogRecord({"name": "botocore.parsers", "levelno": logging.DEBUG})
+    assert not handlers[0].filter(secret)
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import logging
 import os
 import signal
 import socket
@@ -28,12 +29,13 @@ from omnigraph.server.boot import (
     parse_graph_options,
 )
 from omnigraph.server.listeners import address_of, hold_port, listen, share_port
+from omnigraph.server.logs import start_server_logging
 from omnigraph.server.main import open_runtime
 from omnigraph.server.metrics import Metrics, merged
 from omnigraph.server.plan import ServeRequest, plan_server
 from omnigraph.server.runtime import ServerRuntime
 from omnigraph.server.runtime_state import RuntimeState, classify
-from omnigraph.settings import Secret, ServerSettings, Settings, StorageSettings
+from omnigraph.settings import LogLevel, Secret, ServerSettings, Settings, StorageSettings
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -178,6 +180,19 @@ def test_a_secret_of_aws_is_read_in_its_region_and_its_failures_are_told_without
     with pytest.raises(SettingInvalid, match="NoRegionError; set AWS_REGION") as refusal:
         read_tokens(ServerSettings(bearer_tokens_aws_secret=arn.rpartition(":")[2]))
     assert CANARY not in "".join(traceback.format_exception(refusal.value))
+
+
+def test_a_server_that_debugs_shows_nothing_of_what_a_library_sends_and_gets(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """The client of AWS logs the secret that holds all tokens, at the level that debugging has."""
+    start_server_logging(ServerSettings(log_level=LogLevel.DEBUG))
+    logging.getLogger("botocore.parsers").debug("Response body: %s", CANARY)
+    logging.getLogger("botocore.parsers").warning("tried again")
+    logging.getLogger("omnigraph.server").debug("event")
+    shown = capsys.readouterr().err
+    assert CANARY not in shown
+    assert ("tried again" in shown, "event" in shown) == (True, True)
 
 
 def test_graphs_are_given_once_with_ids_that_are_some() -> None:
