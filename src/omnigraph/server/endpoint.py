@@ -12,6 +12,7 @@ from omnigraph.errors import (
     OmnigraphError,
     PolicyError,
     ServerUnavailable,
+    TagNotFound,
 )
 from omnigraph.server.envelope import answer_error
 from omnigraph.server.middleware.request_record import RECORD, RequestRecord
@@ -66,12 +67,11 @@ class Endpoint:
         return response
 
     def _discreet(self, error: Exception) -> Exception:
-        """The error, without the names of branches that the actor may not know."""
+        """The error, without the names of branches and tags that the actor may not know."""
         if self._server.served.state is RuntimeState.POLICY_ENABLED and isinstance(
-            error, BranchNotFound
+            error, BranchNotFound | TagNotFound
         ):
-            text = error.message.partition("; live branches: ")[0]
-            return BranchNotFound(text, **error.details)
+            return type(error)(error.message.partition("; live ")[0], **error.details)
         return error
 
     async def _answer(self, scope: AsgiScope, receive: Receive, record: RequestRecord) -> Response:

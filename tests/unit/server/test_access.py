@@ -187,10 +187,12 @@ def test_the_lines_of_a_stored_mutation_name_it_and_what_is_no_name_is_in_none(
     assert (nameless["action"], nameless["query"]) == ("change", None)
 
 
-def test_a_missing_branch_is_told_without_the_names_of_others(live: LiveServer) -> None:
+def test_a_missing_branch_or_tag_is_told_without_the_names_of_others(live: LiveServer) -> None:
     with live.client("s3cret-ann") as ann:
         answer = ann.post(f"{G}/query", json={"query": ALL, "branch": "nowhere"})
+        tag = ann.delete(f"{G}/tags/nothing")
     assert (answer.status_code, answer.json()["error"]) == (404, "there is no branch 'nowhere'")
+    assert (tag.status_code, tag.json()["error"]) == (404, "there is no tag 'nothing'")
 
 
 def test_a_refused_load_does_not_tell_whether_its_branch_is_there(live: LiveServer) -> None:
