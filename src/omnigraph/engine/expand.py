@@ -193,7 +193,7 @@ class Expander:
             reached, paths = walk_paths(
                 adjacency, sources, hops, self.budget, from_source=not is_reversed
             )
-            told[name] = paths.lists(ids, is_reversed=is_reversed)
+            told[name] = paths.lists(ids)
             told[WalkProperty.HOPS] = pa.array(np.diff(paths.starts) - 1)
         if reached is None:
             reached = walk(adjacency, sources, hops, self.budget, is_measured=bool(asked))

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from omnigraph.engine.walk import Reached, neighbours, parts_of, ranges, sources_at_once
+from omnigraph.engine.walk import Reached, neighbours, parts_of, sources_at_once
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,22 +23,24 @@ if TYPE_CHECKING:
     from omnigraph.graph.query.topology import Adjacency
 
 
+_NODE_BYTES = 8
+"""What a node on a path takes: its number, and its place among the ids."""
+
+_CELL_BYTES = 16
+"""What a cell of a level takes."""
+
+
 @dataclass(frozen=True, slots=True)
 class Paths:
-    """Paths one after the other: `nodes[starts[i]:starts[i + 1]]`, from the source to the end."""
+    """Paths one after the other: `nodes[starts[i]:starts[i + 1]]`."""
 
     starts: Numbers
     nodes: Numbers
 
-    def lists(self, ids: Ids, *, is_reversed: bool) -> Values:
+    def lists(self, ids: Ids) -> Values:
         """The ids of the nodes of each path."""
-        nodes = self.nodes
-        if is_reversed:
-            counts = np.diff(self.starts)
-            place = np.arange(len(nodes)) - np.repeat(self.starts[:-1], counts)
-            nodes = nodes[np.repeat(self.starts[1:] - 1, counts) - place]
         offsets = pa.array(self.starts, pa.int32())
-        lists: Values = pa.ListArray.from_arrays(offsets, ids.take(nodes))
+        lists: Values = pa.ListArray.from_arrays(offsets, ids.take(self.nodes))
         return lists
 
 
@@ -59,6 +61,28 @@ class _Found:
     is_loop: bool
 
 
+@dataclass(slots=True)
+class _Tally:
+    """What a walk has found so far, held against the budget while it goes on."""
+
+    budget: Budget
+    ends: int = 0
+    nodes: int = 0
+    """Nodes on all paths."""
+
+    def add(self, ends: int, length: int) -> None:
+        """So many more ends, each with a path of so many nodes."""
+        self.ends += ends
+        self.nodes += ends * length
+        self.budget.require_rows(self.ends, "a walk")
+        self.hold(0)
+
+    def hold(self, cells: int) -> None:
+        """So many cells are held beside the paths."""
+        size_bytes = _NODE_BYTES * self.nodes + _CELL_BYTES * cells
+        self.budget.require_bytes(size_bytes, "the paths of a walk")
+
+
 def walk_paths(
     adjacency: Adjacency,
     sources: Numbers,
@@ -67,24 +91,25 @@ def walk_paths(
     *,
     from_source: bool,
 ) -> tuple[Reached, Paths]:
-    """What distinct sources reach, ascending within a source, and the paths to it."""
-    at_once = sources_at_once(adjacency, budget)
+    """What distinct sources reach, ascending within a source, and the paths to it.
+
+    A path is read from the source to the end, or from the end to the source.
+    """
+    at_once = sources_at_once(adjacency, budget, cell_bytes=2 * _CELL_BYTES)
     counts: list[Numbers] = [np.zeros(0, np.int64)]
     targets: list[Numbers] = [np.zeros(0, np.int64)]
     lengths: list[Numbers] = [np.zeros(0, np.int64)]
-    nodes: list[Numbers] = [np.zeros(0, np.int64)]
-    rows = 0
+    nodes: list[Numbers] = [np.zeros(0, np.int32)]
+    tally = _Tally(budget)
     size = max(1, len(adjacency.starts) - 1)
     for start in range(0, len(sources), at_once):
         some = sources[start : start + at_once]
-        cells, length, path_nodes = _walk_some(adjacency, some, hops, budget, from_source)
-        rows += len(cells)
-        budget.require_rows(rows, "a walk")
+        levels, found = _walk_some(adjacency, some, hops, tally, from_source=from_source)
+        cells, length, path_nodes = _traced(levels, found, size, budget, from_source=from_source)
         counts.append(np.bincount(cells // size, minlength=len(some)))
         targets.append(cells % size)
         lengths.append(length)
         nodes.append(path_nodes)
-        budget.require_bytes(8 * sum(len(part) for part in nodes), "the paths of a walk")
     reached = Reached(_starts(np.concatenate(counts)), np.concatenate(targets))
     return reached, Paths(_starts(np.concatenate(lengths)), np.concatenate(nodes))
 
@@ -93,10 +118,11 @@ def _walk_some(
     adjacency: Adjacency,
     sources: Numbers,
     hops: tuple[int, int],
-    budget: Budget,
-    from_source: bool,  # noqa: FBT001 - of one caller
-) -> tuple[Numbers, Numbers, Numbers]:
-    """The cells that are reached, ascending, the length of the path to each, and its nodes."""
+    tally: _Tally,
+    *,
+    from_source: bool,
+) -> tuple[list[_Level], list[_Found]]:
+    """The cells of each distance, and which of them the walk ends at."""
     size = len(adjacency.starts) - 1
     first = np.arange(len(sources)) * size + sources
     visited = np.zeros(len(sources) * size, bool)
@@ -107,7 +133,7 @@ def _walk_some(
         cells: list[Numbers] = [np.zeros(0, np.int64)]
         parents: list[Numbers] = [np.zeros(0, np.int64)]
         loops: list[Numbers] = [np.zeros(0, np.int64)]
-        for next_cells, next_parents, looped in _followed(adjacency, levels[-1].cells, budget):
+        for next_cells, next_parents, looped in _followed(adjacency, levels[-1].cells, tally):
             loops.append(looped)
             is_new = ~visited[next_cells]
             fresh, place = np.unique(next_cells[is_new], return_index=True)
@@ -117,28 +143,31 @@ def _walk_some(
             visited[fresh] = True
             cells.append(fresh)
             parents.append(next_parents[is_new][place])
+            tally.add(len(fresh) if hop >= hops[0] else 0, hop + 1)
         if hop == hops[0]:
             # A node at this distance less one was not reached yet; its self loop reaches it.
             found.append(_Found(np.concatenate(loops), hop - 1, is_loop=True))
+            tally.add(len(found[-1].places), hop + 1)
         level = _Level(np.concatenate(cells), np.concatenate(parents))
         if not from_source:
             order = np.argsort(level.cells)
             level = _Level(level.cells[order], level.parents[order])
         levels.append(level)
+        tally.hold(sum(len(each.cells) for each in levels))
         if hop >= hops[0]:
             found.append(_Found(np.arange(len(level.cells)), hop, is_loop=False))
         if not len(level.cells):
             break
-    return _traced(levels, found, size, budget)
+    return levels, found
 
 
 def _followed(
-    adjacency: Adjacency, frontier: Numbers, budget: Budget
+    adjacency: Adjacency, frontier: Numbers, tally: _Tally
 ) -> Iterator[tuple[Numbers, Numbers, Numbers]]:
     """The cells that edges lead to, their places in the frontier, and the places of self loops."""
     size = len(adjacency.starts) - 1
     walker, node = np.divmod(frontier, size)
-    for start, stop in parts_of(adjacency, node, budget):
+    for start, stop in parts_of(adjacency, node, tally.budget):
         reached = neighbours(adjacency, node[start:stop])
         parents = np.repeat(np.arange(start, stop), reached.counts)
         cells = walker[parents] * size + reached.targets
@@ -146,30 +175,37 @@ def _followed(
 
 
 def _traced(
-    levels: list[_Level], found: list[_Found], size: int, budget: Budget
+    levels: list[_Level], found: list[_Found], size: int, budget: Budget, *, from_source: bool
 ) -> tuple[Numbers, Numbers, Numbers]:
-    total = sum(len(each.places) * (each.level + 1 + each.is_loop) for each in found)
-    budget.require_bytes(8 * total, "the paths of a walk")
-    cells: list[Numbers] = [np.zeros(0, np.int64)]
-    lengths: list[Numbers] = [np.zeros(0, np.int64)]
-    nodes: list[Numbers] = [np.zeros(0, np.int64)]
+    """The cells that are reached, ascending, the length of the path to each, and its nodes.
+
+    Paths are followed back, all of one distance at once, and written where they belong.
+    """
+    none = np.zeros(0, np.int64)
+    cells = np.concatenate([none, *(levels[each.level].cells[each.places] for each in found)])
+    lengths = np.concatenate(
+        [none, *(np.full(len(each.places), each.level + 1 + each.is_loop) for each in found)]
+    )
+    order = np.argsort(cells, kind="stable")
+    counts = lengths[order]
+    starts = _starts(counts)
+    nodes = np.empty(starts[-1], np.int32 if size < 2**31 else np.int64)
+    place = np.empty(len(cells), np.int64)
+    place[order] = starts[1:] - 1 if from_source else starts[:-1]
+    step, done = (-1 if from_source else 1), 0
     for each in found:
-        budget.check()
-        reached = levels[each.level].cells[each.places]
-        way = [reached % size] if each.is_loop else []
+        at = place[done : done + len(each.places)]
+        done += len(each.places)
+        if each.is_loop:
+            nodes[at] = levels[each.level].cells[each.places] % size
+            at += step
         places = each.places
         for level in reversed(levels[: each.level + 1]):
-            way.append(level.cells[places] % size)
+            budget.check()
+            nodes[at] = level.cells[places] % size
+            at += step
             places = level.parents[places] if len(level.parents) else places
-        cells.append(reached)
-        lengths.append(np.full(len(reached), len(way)))
-        nodes.append(np.stack(way[::-1], axis=1).ravel())
-    all_cells, all_lengths = np.concatenate(cells), np.concatenate(lengths)
-    starts = _starts(all_lengths)
-    order = np.argsort(all_cells, kind="stable")
-    counts = all_lengths[order]
-    places = ranges(starts[:-1][order], counts, _starts(counts))
-    return all_cells[order], counts, np.concatenate(nodes)[places]
+    return cells[order], counts, nodes
 
 
 def _starts(counts: Numbers) -> Numbers:

@@ -144,10 +144,10 @@ def _visits(visited: NDArray[np.bool_], sources: int) -> Numbers:
     return np.fromiter((np.count_nonzero(row) for row in rows), np.int64, sources)
 
 
-def sources_at_once(adjacency: Adjacency, budget: Budget) -> int:
-    """So many that the marks of what they visited fit into the memory of the query."""
+def sources_at_once(adjacency: Adjacency, budget: Budget, *, cell_bytes: int = 4) -> int:
+    """So many that what is held of each cell they visit fits into the memory of the query."""
     size = len(adjacency.starts) - 1
-    return max(1, min(VISITED_CELLS, budget.memory_bytes // 4) // max(1, size))
+    return max(1, min(VISITED_CELLS, budget.memory_bytes // cell_bytes) // max(1, size))
 
 
 def _steps(

@@ -51,6 +51,19 @@ QUERIES = {
     ),
     "groups": "query q() { match { $p: Person $p knows $f } return { $p.age, count($f) } }",
     "order": "query q() { match { $p: Person } return { $p } order { $p.bio desc } }",
+    "optional": (
+        "query q() { match { $p: Person optional { $p knows $f $f.age > 5 } } return { $p, $f } }"
+    ),
+    "counts": "query q() { match { $p: Person count { $p knows{1,2} $_ } > 3 } return { $p } }",
+    "paths": "query q() { match { $p: Person $p knows{1,3} $f } return { path($p, $f) as way } }",
+    "values": (
+        "query q() { match { $p: Person $p knows $f $p.age + $f.age > 3 or $f.age in [1, 2] }"
+        " return { upper($p.bio) as shout } }"
+    ),
+    "collected": (
+        "query q() { match { $p: Person } return { $p.age, collect(distinct $p.bio) as all } }"
+    ),
+    "distinct": "query q() { match { $p: Person } return distinct { $p.bio } order { $p.bio } }",
 }
 
 
@@ -144,6 +157,8 @@ def test_the_time_of_the_settings_holds_unless_a_request_gives_its_own(
         ("walk", 300, None),
         ("edges", 300, 4 * NUMBER),
         ("join", 300, None),
+        ("optional", 150, None),
+        ("paths", 300, None),
     ],
 )
 def test_a_match_with_too_many_rows_is_refused(
@@ -191,7 +206,10 @@ def test_a_limit_of_the_query_does_not_excuse_what_must_be_held(
         narrow.query("query q() { match { $p: Person $q: Person } return { $p } limit 1 }")
 
 
-@pytest.mark.parametrize("name", ["filter", "text", "fuzzy", "order", "nearest"])
+@pytest.mark.parametrize(
+    "name",
+    ["filter", "text", "fuzzy", "order", "nearest", "values", "collected", "distinct"],
+)
 def test_a_query_that_takes_too_much_memory_is_refused(
     graph: Graph, shared: Opened, name: str
 ) -> None:
