@@ -25,6 +25,7 @@ _WORDS: Final = {
     "cannot stand in a mutation": "cannot stand in a filter",
     "; there is no `where` in `match`; write the condition alone": "",
     "`where` compares": "a filter compares",
+    "`where` of a mutation takes no": "a filter takes no",
     "in `where`": "in a filter",
 }
 """Words of diagnostics that speak of the statement around a filter, which nobody wrote."""

@@ -22,6 +22,7 @@ CATALOG = compile_schema("node P { name: String @key  age: I32? }")
         ('name = "P.x" and $p.age > 1', QueryInvalid, "unexpected `$p`; a property stands alone"),
         ("AGE > 1", QueryInvalid, "unexpected `AGE`"),
         ('lower(name) = "a"', QueryInvalid, "`lower` cannot stand in a filter; a filter compares"),
+        ('name contains "a"', QueryInvalid, "a filter takes no `contains`; name the rows with"),
         ("age + 1 > 2", QueryInvalid, "unexpected `+`; a filter compares properties"),
         ("age = 1 }", InvalidArgument, "'age = 1 }' is something else"),
         ("age >", QueryInvalid, "it ends too early"),
