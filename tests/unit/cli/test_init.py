@@ -41,10 +41,11 @@ def test_the_operator_is_the_actor_of_the_first_commit(
     assert json.loads(result.stdout)["commit"]["actor_id"] == "act-me"
 
 
+@pytest.mark.parametrize("wrong", ["name: Strin", "name: String @indx"])
 def test_a_schema_that_does_not_compile_is_named_and_nothing_is_created(
-    call: Door, schema: Path, tmp_path: Path
+    wrong: str, call: Door, schema: Path, tmp_path: Path
 ) -> None:
-    schema.write_text("node Person { name: Strin }\n", encoding="utf-8")
+    schema.write_text(f"node Person {{ {wrong} }}\n", encoding="utf-8")
     result = call("init", tmp_path / "new.omni", "--schema", schema)
     assert (result.returncode, result.stdout) == (1, "")
     assert f"{schema}:1:" in result.stderr

@@ -46,11 +46,13 @@ def init(
     from omnigraph import Graph, compile_schema
     from omnigraph.cli.addressing import find_write_target
     from omnigraph.graph.bodies import commit_body
+    from omnigraph.lang import require_meant_annotations
 
     target = find_write_target(session, uri)
     source = read_source_file(schema, "--schema")
     # Compiled here too, because only here the name of the file is known to the findings.
     catalog = compile_schema(source, path=str(schema))
+    require_meant_annotations(source, path=str(schema))
     with Graph.init(
         target.uri,
         schema=source.decode(),
