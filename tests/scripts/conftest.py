@@ -11,12 +11,17 @@ _ROOT = str(Path(__file__).parents[2])
 if _ROOT not in sys.path:
     sys.path.append(_ROOT)
 
-from tests.scripts.script_executors import EXECUTORS, Executor  # noqa: E402 - needs the path above
+from tests.scripts.script_executors import (  # noqa: E402 - needs the path above
+    EXECUTORS,
+    Executor,
+    OnSpark,
+)
 from tests.scripts.script_format import ScriptError, extended_executors  # noqa: E402 - as above
 from tests.scripts.script_run import rewrite, run_script  # noqa: E402 - as above
 
 _SHOWN = 10
 """How many failing steps of a file are told."""
+_SPARK_TIMEOUT_S = 3_600
 
 
 class ScriptFailed(AssertionError):
@@ -36,6 +41,12 @@ class ScriptFile(pytest.File):
             item = ScriptItem.from_parent(self, name=executor.name, executor=executor)
             if executor.name in extended or executor.is_extended(self.path):
                 item.add_marker(pytest.mark.extended)
+            if isinstance(executor, OnSpark):
+                item.add_marker(pytest.mark.spark)
+                item.add_marker(pytest.mark.xdist_group("spark"))
+                item.add_marker(pytest.mark.timeout(_SPARK_TIMEOUT_S))
+                if executor.is_slow(self.path):
+                    item.add_marker(pytest.mark.slow)
             yield item
 
 

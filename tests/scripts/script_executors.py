@@ -5,9 +5,11 @@ graph refuses, with code, message and details as every front end gives them. Wha
 plain: names and types of columns, and rows of Python values.
 """
 
+import atexit
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Literal, Protocol
 from unittest.mock import patch
@@ -22,6 +24,7 @@ from omnigraph.graph.commit.txn import PreparedWrite, WriteRequest, WriteTxn
 from omnigraph.graph.manifest.intent import SidecarKind
 from omnigraph.graph.manifest.table_refs import ref_of
 from omnigraph.ids import BranchName
+from omnigraph.pipeline.spark.session import PipelineSession, open_session
 from omnigraph.settings import load_settings
 
 LoadMode = Literal["append", "merge", "overwrite"]
@@ -179,6 +182,47 @@ class Served:
             yield PlayedGraph(graph, beside)
 
 
+@dataclass(frozen=True, slots=True)
+class OnSpark:
+    """Reads on one session of Spark, which every script shares; all else in this process."""
+
+    name: str = "spark"
+
+    def plays(self, path: Path) -> bool:
+        """All but those about products that it would build row by row."""
+        return path.name not in _NOT_ON_SPARK
+
+    def is_extended(self, path: Path) -> bool:
+        """As the protocol has it."""
+        return path.name not in _QUICK_ON_SPARK
+
+    def is_slow(self, path: Path) -> bool:
+        """Whether a script asks so many queries that only the full products have time for it."""
+        return self.is_extended(path) and path.name not in _SOME_ON_SPARK
+
+    @contextmanager
+    def open(
+        self, folder: Path, schema: str, settings: Mapping[str, str]
+    ) -> Iterator["PlayedGraph"]:
+        """As the protocol has it."""
+        environ = {"OMNIGRAPH_DURABILITY": "process", "OMNIGRAPH_QUERY_TIMEOUT_MS": "0", **settings}
+        with Graph.init(folder, schema=schema, settings=load_settings(environ)) as graph:
+            yield PlayedGraph(graph, graph, executor="spark")
+
+
+@cache
+def _shared_session() -> PipelineSession:
+    """The session of every script, stopped when the process ends."""
+    from tests.spark.conftest import ENVIRON
+
+    session = open_session(load_settings(ENVIRON), command="scripts")
+    atexit.register(session.close)
+    return session
+
+
+_NOT_ON_SPARK = ("aggregates_of_products.test",)
+_QUICK_ON_SPARK = ("result_types.test", "zeros.test")
+_SOME_ON_SPARK = ("conditions.test", "distinct.test", "optional.test", "corner_cases.test")
 _QUICK_OVER_HTTP = ("mutations.test", "result_types.test")
 
 EXECUTORS: tuple[Executor, ...] = (
@@ -186,22 +230,36 @@ EXECUTORS: tuple[Executor, ...] = (
     InProcess("indexed", "indexed"),
     InProcess("streamed", "csr", is_streaming=True),
     Served(),
+    OnSpark(),
 )
 
 
 class PlayedGraph:
     """A graph, open here or behind a server, and a handle on its storage for maintenance."""
 
-    def __init__(self, graph: Graph | RemoteGraph, beside: Graph) -> None:
+    def __init__(
+        self,
+        graph: Graph | RemoteGraph,
+        beside: Graph,
+        executor: Literal["auto", "spark"] = "auto",
+    ) -> None:
         self._graph = graph
         self._beside = beside
+        self._executor: Literal["auto", "spark"] = executor
 
     def query(
         self, source: str, params: Mapping[str, object], *, branch: str, commit: str | None
     ) -> Answer:
         """As the protocol has it."""
+        if self._executor == "spark":
+            _shared_session()  # The first query starts it, and every later one finds it.
         where = {"branch": branch} if commit is None else {"snapshot": commit}
-        table = self._graph.query(source, params=params, **where).to_arrow()  # type: ignore[arg-type]  # one of two texts
+        table = self._graph.query(
+            source,
+            params=params,
+            executor=self._executor,
+            **where,  # type: ignore[arg-type]  # one of two texts
+        ).to_arrow()
         columns = [Column(each.name, type_text(each)) for each in table.schema]
         rows = zip(*(column.to_pylist() for column in table.columns), strict=True)
         return Answer(columns, list(rows))

@@ -12,6 +12,7 @@ from tests.scripts.script_executors import (
     Column,
     LoadMode,
     Merged,
+    OnSpark,
     Receipt,
 )
 from tests.scripts.script_format import ScriptError, extended_executors, read_script
@@ -420,5 +421,15 @@ def test_a_script_names_the_executors_that_are_extended(tmp_path: Path) -> None:
 
 def test_only_scripts_about_groups_are_streamed() -> None:
     played = [executor.name for executor in EXECUTORS if executor.plays(Path("order.test"))]
-    assert played == ["csr", "indexed", "http"]
+    assert played == ["csr", "indexed", "http", "spark"]
     assert all(executor.plays(Path("aggregates.test")) for executor in EXECUTORS)
+
+
+def test_most_scripts_ask_spark_in_the_full_products_only() -> None:
+    (spark,) = (executor for executor in EXECUTORS if isinstance(executor, OnSpark))
+    for name, is_extended, is_slow in (
+        ("zeros.test", False, False),
+        ("optional.test", True, False),
+        ("order.test", True, True),
+    ):
+        assert (spark.is_extended(Path(name)), spark.is_slow(Path(name))) == (is_extended, is_slow)

@@ -8,23 +8,6 @@ from omnigraph.errors import InvalidArgument
 from omnigraph.ids import RESERVED_ACTOR
 
 
-def require_local(executor: str) -> None:
-    """Refuse the lane that queries do not have.
-
-    Raises:
-        InvalidArgument: it is none.
-    """
-    if executor not in ("auto", "local", "spark"):
-        raise InvalidArgument(
-            f"executor is 'auto', 'local' or 'spark', not {executor!r}", argument="executor"
-        )
-    if executor == "spark":
-        raise InvalidArgument(
-            "queries cannot run on Spark in this version; leave the executor out",
-            argument="executor",
-        )
-
-
 def require_query(source: object, name: object, params: object) -> None:
     """What a caller without a type checker may get wrong."""
     for argument, given, kinds, what in (

@@ -14,15 +14,11 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Self
 
-from omnigraph.api.arguments import (
-    checked_actor,
-    require_local,
-    require_query,
-)
+from omnigraph.api.arguments import checked_actor, require_query
 from omnigraph.api.queries import GraphQueries
+from omnigraph.api.query_lane import QueryLanes
 from omnigraph.clock import SystemClock
 from omnigraph.engine.engine import Engine, QueryRequest
-from omnigraph.engine.query_vectors import QueryEmbedder
 from omnigraph.errors import InvalidArgument
 from omnigraph.graph.access import Action
 from omnigraph.graph.blobs.addresses import DENY_ALL, ExternalBlobs, allow_external_blobs
@@ -31,6 +27,7 @@ from omnigraph.graph.history.allowed_states import open_allowed, open_readable_t
 from omnigraph.graph.history.snapshot import Snapshot, open_snapshot
 from omnigraph.graph.lifecycle.coordinator import GraphCoordinator, OpenMode
 from omnigraph.graph.query.query_files import read_query_files
+from omnigraph.graph.query.query_vectors import QueryEmbedder
 from omnigraph.graph.query.target import QueryTarget
 from omnigraph.ids import MAIN_BRANCH, MAIN_BRANCH_ID, BranchName, UlidSource
 from omnigraph.lang import NO_STORED_QUERIES, compile_stored_queries
@@ -87,6 +84,7 @@ class Graph:
         self._stored = stored
         self._settings = settings or Settings()
         self._engine = engine or _engine(coordinator, self._settings, None)
+        self._lanes = QueryLanes(coordinator, self._engine, self._settings)
         self._gate = (gate or UNGUARDED).for_actor(actor)
         self._actor = actor
         self._owns = owns
@@ -312,7 +310,8 @@ class Graph:
             branch: whose head to read; `main` by default.
             snapshot: a commit id, a tag, a `resolved_snapshot`, a number or a time of `main` to
                 read instead.
-            executor: the lane; Spark is not in this version.
+            executor: `local` (this process), `spark`, or `auto`: Spark if `OMNIGRAPH_ENGINE` says
+                so, or where there is a session and the query is too large for this process.
             timeout_s: instead of the setting; 0 means no limit.
 
         Raises:
@@ -320,8 +319,8 @@ class Graph:
             BranchNotFound, CommitNotFound, SnapshotReclaimed: there is no such state.
             DeadlineExceeded, ResourceLimit: a budget is used up.
         """
-        require_local(executor)
-        return self._engine.query(self._request(source, name, params, branch, snapshot, timeout_s))
+        request = self._request(source, name, params, branch, snapshot, timeout_s)
+        return self._lanes.query(request, executor)
 
     def explain(
         self,
@@ -341,11 +340,8 @@ class Graph:
         Raises:
             as `query`.
         """
-        from omnigraph.engine.explain import explain
-
-        require_local(executor)
         request = self._request(source, name, params, branch, snapshot, None)
-        return explain(self._engine, request, analyze=analyze)
+        return self._lanes.explain(request, executor, analyze=analyze)
 
     def _request(
         self,

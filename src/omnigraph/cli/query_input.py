@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal, NoReturn
 import typer
 
 from omnigraph.cli.source_files import STDIN, read_params_file, read_source_file
+from omnigraph.cli.spark_options import with_spark
 from omnigraph.errors import InvalidArgument, QueryInvalid, UsageError
 from omnigraph.settings import Engine
 
@@ -68,7 +69,7 @@ EngineOption = Annotated[
     Engine | None,
     typer.Option(
         metavar="|".join(Engine),
-        help="Where it runs; spark is not in this version. Without it OMNIGRAPH_ENGINE, then auto.",
+        help="Where it runs: in this process or on Spark. Without it OMNIGRAPH_ENGINE, then auto.",
     ),
 ]
 TimeoutOption = Annotated[
@@ -160,26 +161,20 @@ class QueryOptions:
             )
 
     def apply(self, target: Target) -> Target:
-        """The target with the timeout of the option, if it is given."""
+        """The target with the timeout of the option, if it is given, and a quiet Spark."""
+        if target.place is None:
+            target = with_spark(
+                target, engine=self.engine, master=None, remote=None, conf=None, command="query"
+            )
         if self.timeout_s is None:
             return target
         queries = replace(target.settings.queries, timeout_ms=round(self.timeout_s * 1_000))
         return replace(target, settings=replace(target.settings, queries=queries))
 
-    def executor(self, target: Target) -> Executor:
-        """The lane that is asked for.
-
-        Raises:
-            InvalidArgument: the environment asks for one that this version does not have.
-        """
-        if self.engine is None and target.settings.spark.engine is Engine.SPARK:
-            raise InvalidArgument(
-                "OMNIGRAPH_ENGINE is 'spark', and queries cannot run on Spark in this version; "
-                "give --engine local",
-                argument="executor",
-            )
-        chosen = target.settings.spark.engine if self.engine is None else self.engine
-        return chosen.value
+    @property
+    def executor(self) -> Executor:
+        """The lane that is asked for; that of the environment is known to the graph."""
+        return "auto" if self.engine is None else self.engine.value
 
     def _read_source(self, roots: Sequence[Path]) -> tuple[str, str | None]:
         if self.text is not None:

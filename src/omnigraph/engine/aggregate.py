@@ -19,9 +19,9 @@ from omnigraph.engine.evaluate import entity_values
 from omnigraph.engine.optional_entities import OptionalEntities
 from omnigraph.engine.order import value_codes
 from omnigraph.engine.sums import count_rows, sum_floats, sum_integers
-from omnigraph.errors import NumericOverflow, ResourceLimit
 from omnigraph.graph.arrays import encode, equality_codes, is_given
 from omnigraph.graph.query.compare import Const, repeated
+from omnigraph.graph.query.overflow import sum_overflow, too_long_collect
 from omnigraph.lang import ir
 from omnigraph.lang.arrow_schema import arrow_type
 from omnigraph.lang.ir import AggFunc
@@ -195,13 +195,7 @@ def _collected(
     """
     longest = int(counts.max()) if len(counts) else 0
     if longest > MAX_COLLECTED:
-        raise ResourceLimit(
-            f"collect makes a list of {longest} values, more than {MAX_COLLECTED}; filter more, or "
-            "group finer",
-            resource="collected values",
-            limit=MAX_COLLECTED,
-            actual=longest,
-        )
+        raise too_long_collect(longest, MAX_COLLECTED)
     if weights is not None:
         rows, at = np.repeat(rows, weights), np.repeat(at, weights)
     order = np.lexsort((value_codes(values)[at], rows))
@@ -235,9 +229,7 @@ def _sums(
         return sum_integers(numbers, rows, size, weights)
     sums = sum_floats(numbers, rows, size, weights)
     if not np.isfinite(sums).all():
-        raise NumericOverflow(
-            "a sum of floats is larger than the largest one; divide the values, or group finer"
-        )
+        raise sum_overflow()
     return sums
 
 

@@ -14,10 +14,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.engine.truth import truths
-from omnigraph.errors import NumericOverflow
 from omnigraph.graph.arrays import is_given
 from omnigraph.graph.query.compare import Column, Const, repeated
-from omnigraph.graph.query.ir_text import expr_text
+from omnigraph.graph.query.overflow import value_overflow
+from omnigraph.graph.query.text_functions import TEXT_FUNCTIONS
 from omnigraph.lang import ir
 from omnigraph.lang.arrow_schema import arrow_type
 from omnigraph.lang.ir import ValueFunc
@@ -102,15 +102,7 @@ def _compute(expr: ir.Computed, args: list[Values]) -> Values:
     try:
         return _result(expr, args)
     except pa.ArrowInvalid as error:
-        raise _overflow(expr) from error
-
-
-def _overflow(expr: ir.Expr) -> NumericOverflow:
-    return NumericOverflow(
-        f"`{expr_text(expr)}` leaves the range of its type; keep such rows away with a filter, or "
-        "compute with floats (`* 1.0`)",
-        expression=expr_text(expr),
-    )
+        raise value_overflow(expr) from error
 
 
 _INTEGERS: Mapping[ValueFunc, Callable[..., Any]] = {  # Any: kernels take arrays of every type
@@ -125,28 +117,6 @@ _FLOATS: Mapping[ValueFunc, Callable[..., Any]] = {  # Any: as above
     ValueFunc.MULTIPLY: pc.multiply,
     ValueFunc.DIVIDE: pc.divide,
     ValueFunc.NEGATIVE: pc.negate,
-}
-_SHARP_S = "\u00df"
-
-
-def _upper(texts: Any) -> Any:  # noqa: ANN401 - an array of texts
-    """Capitals, letter by letter: what has no single one stays as it is.
-
-    Arrow takes the capital that the German sharp s was given later for its mapping, Unicode none.
-    """
-    if not pc.any(pc.match_substring(texts, _SHARP_S), min_count=0).as_py():
-        return pc.utf8_upper(texts)
-    parts: Any = pc.split_pattern(texts, _SHARP_S)  # Any: lists of texts
-    capitals = pa.ListArray.from_arrays(
-        parts.offsets, pc.utf8_upper(parts.values), mask=parts.is_null()
-    )
-    return pc.binary_join(capitals, _SHARP_S)
-
-
-_TEXTS: Mapping[ValueFunc, Callable[..., Any]] = {  # Any: as above
-    ValueFunc.LOWER: pc.utf8_lower,
-    ValueFunc.UPPER: _upper,
-    ValueFunc.TRIM: pc.utf8_trim_whitespace,
 }
 _TIMES: Mapping[ValueFunc, Callable[..., Any]] = {  # Any: as above
     ValueFunc.YEAR: pc.year,
@@ -176,8 +146,8 @@ def _result(expr: ir.Computed, args: list[Values]) -> Values:
         is_text = pa.types.is_string(first.type) or pa.types.is_large_string(first.type)
         length = pc.utf8_length if is_text else pc.list_value_length
         return _values(length(first).cast(kind))
-    if func in _TEXTS:
-        return _values(_TEXTS[func](first))
+    if func in TEXT_FUNCTIONS:
+        return _values(TEXT_FUNCTIONS[func](first))
     if func in _TIMES:
         return _values(_TIMES[func](first).cast(kind))
     return _rounded(func, first)
@@ -195,7 +165,7 @@ def _cast(values: Values, kind: pa.DataType, expr: ir.Expr) -> Values:
     try:
         return values.cast(kind, safe=not pa.types.is_floating(kind))
     except pa.ArrowInvalid as error:
-        raise _overflow(expr) from error
+        raise value_overflow(expr) from error
 
 
 def _float_result(expr: ir.Computed, args: list[Values]) -> Values:
@@ -205,7 +175,7 @@ def _float_result(expr: ir.Computed, args: list[Values]) -> Values:
         operands[1] = pc.if_else(is_zero, pa.scalar(None, pa.float64()), operands[1])
     result = _FLOATS[expr.func](*operands)
     if not pc.all(pc.is_finite(result), min_count=0).as_py():
-        raise _overflow(expr)
+        raise value_overflow(expr)
     return _values(pc.add(result, 0.0))  # There is one zero.
 
 

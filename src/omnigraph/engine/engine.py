@@ -43,7 +43,6 @@ if TYPE_CHECKING:
     from omnigraph.clock import Clock
     from omnigraph.engine.bindings import Bindings
     from omnigraph.engine.match import Observer
-    from omnigraph.engine.query_vectors import QueryEmbedder
     from omnigraph.engine.tables import QueryTable
     from omnigraph.engine.writes.loads import LoadInput
     from omnigraph.engine.writes.mutations import MutationRequest
@@ -57,6 +56,7 @@ if TYPE_CHECKING:
     from omnigraph.graph.load.request import LoadRequest
     from omnigraph.graph.query.budget import CancelToken
     from omnigraph.graph.query.needs import Needs
+    from omnigraph.graph.query.query_vectors import QueryEmbedder
     from omnigraph.graph.query.target import QueryTarget
     from omnigraph.graph.results.mutation_result import MutationResult
     from omnigraph.ids import IdSource
@@ -217,11 +217,19 @@ class Engine:
         if self._is_closed:
             raise InvalidArgument("this graph is closed; open it again")
 
+    def now_ms(self) -> int:
+        """The moment that `now()` means."""
+        return self._clock.now_ms()
+
+    def timeout_ms(self, timeout_s: float | None) -> int:
+        """How long a request may take that names this time; 0 is no limit."""
+        self._require_open()
+        return self.settings.timeout_ms if timeout_s is None else _timeout_ms(timeout_s)
+
     def _budget(self, timeout_s: float | None, token: CancelToken | None) -> Budget:
-        timeout_ms = self.settings.timeout_ms if timeout_s is None else _timeout_ms(timeout_s)
         return Budget(
             clock=self._clock,
-            timeout_ms=timeout_ms,
+            timeout_ms=self.timeout_ms(timeout_s),
             max_rows=self.settings.max_binding_rows,
             memory_bytes=self.settings.memory_bytes,
             token=token or call_token(),

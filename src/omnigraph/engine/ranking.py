@@ -12,8 +12,7 @@ from omnigraph.engine.entities import distinct
 from omnigraph.engine.nearest import find_nearest
 from omnigraph.engine.order import SortKey
 from omnigraph.engine.union_entities import types_of
-from omnigraph.errors import InvalidArgument
-from omnigraph.graph.query.pushdown import constant_value
+from omnigraph.graph.query.search_values import asked_k
 from omnigraph.lang import ir
 
 if TYPE_CHECKING:
@@ -95,9 +94,7 @@ class Fused:
 
 def fuse(expr: ir.Rrf, bindings: Bindings, evaluator: Evaluator, limit: int | None) -> Fused:
     """Reciprocal rank fusion of two rankings of one variable."""
-    k = constant_value(expr.k, evaluator.params)
-    if not isinstance(k, int | float) or k <= 0:
-        raise InvalidArgument(f"the k of rrf is a number above 0, not {k!r}", argument="k")
+    k = asked_k(expr, evaluator.params)
     bound = bindings.columns[expr.first.var]
     used, inverse = distinct(bound.at, bound.entities)
     narrow = Bindings(rows=len(used), columns={expr.first.var: Bound(bound.entities, used)})

@@ -15,26 +15,21 @@ import pyarrow as pa
 from omnigraph.engine.caches import KeptText
 from omnigraph.engine.union_entities import types_of
 from omnigraph.engine.vector_matrix import vectors_in_memory
-from omnigraph.errors import InvalidArgument
 from omnigraph.graph.arrays import row_ids_of, text_array
 from omnigraph.graph.query.fuzzy import fuzzy_matches
 from omnigraph.graph.query.pushdown import constant_value
+from omnigraph.graph.query.search_values import asked_edits, asked_vector, texts_to_index
 from omnigraph.graph.query.topology import ABSENT
-from omnigraph.graph.query.vectors import cosine_distances, matrix_distances, query_vector
+from omnigraph.graph.query.vectors import cosine_distances, matrix_distances
 from omnigraph.lang import ir
-from omnigraph.lang.search_calls import DEFAULT_MAX_EDITS
-from omnigraph.storage.reading import ROW_ID
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from omnigraph.engine.entities import Entities
     from omnigraph.engine.tables import QueryTable
     from omnigraph.graph.arrays import Floats, Ids, Mask, Numbers, RowIds
-
-    EmbedQuery = Callable[[QueryTable, str, str], Floats]
-
-MAX_FUZZY_EDITS = 2
+    from omnigraph.graph.query.search_values import EmbedQuery
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,28 +126,14 @@ class SearchCalls:
         # Not by the variable: two may ask for one property, and one name may mean two types.
         key = str(table.handle.layout.table_key), call.property, call.query
         if key not in self._vectors:
-            query = constant_value(call.query, self.params)
-            where = f"{table.item.name}.{call.property}"
-            if query is None:
-                self._vectors[key] = None
-            elif isinstance(query, str):
-                self._vectors[key] = query_vector(
-                    self.embed(table, call.property, query).tolist(), where
-                )
-            else:
-                self._vectors[key] = query_vector(query, where)  # type: ignore[arg-type]  # checked
+            self._vectors[key] = asked_vector(call, table.item, self.params, self.embed)
         return self._vectors[key]
 
     def _fuzzy(self, call: ir.Fuzzy, entities: Entities, at: Numbers) -> Mask:
         text = constant_value(call.query, self.params)
-        edits = constant_value(call.max_edits, self.params)
         if text is None:
             return np.zeros(len(at), bool)
-        edits = DEFAULT_MAX_EDITS if edits is None else edits
-        if not isinstance(edits, int) or not 0 <= edits <= MAX_FUZZY_EDITS:
-            raise InvalidArgument(
-                f"fuzzy allows 0 to {MAX_FUZZY_EDITS} edits, not {edits}", argument="max_edits"
-            )
+        edits = asked_edits(call, self.params)
         texts = text_array(entities.read([call.property], at)[call.property])
         return fuzzy_matches(texts, str(text), edits, entities.table.budget)
 
@@ -183,10 +164,8 @@ def _search(table: QueryTable, name: str, text: str, *, is_phrase: bool) -> Text
 def _copy(table: QueryTable, name: str) -> KeptText:
     """The texts of a property without an index, copied and indexed; row ids stand for ids."""
     rows = table.scan([name], with_row_ids=True)
-    rows = rows.filter(rows[name].is_valid())
-    texts = text_array(rows[name])
+    row_ids, texts = texts_to_index(rows, name)
     # The copy, and an index that is about as large.
     size_bytes = 3 * texts.nbytes
     table.budget.require_bytes(size_bytes, f"a text index of {table.item.name}.{name} in memory")
-    row_ids = text_array(rows[ROW_ID].cast(pa.string()))
     return KeptText(text=table.store.ephemeral_text(row_ids, texts), nbytes=size_bytes)

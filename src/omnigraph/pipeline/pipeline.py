@@ -31,12 +31,13 @@ from omnigraph.pipeline.export.job import SparkExport, plan_export
 from omnigraph.pipeline.load.job import SparkLoad
 from omnigraph.pipeline.load.keyed_write import write_frame
 from omnigraph.pipeline.load.pipeline_run import PipelineRun, RunOptions
+from omnigraph.pipeline.query.prepared import prepare
 from omnigraph.pipeline.sources.local_source import plan_local_source
 from omnigraph.pipeline.sources.precheck import precheck
 from omnigraph.pipeline.sources.request import SourceRequest, plan_source
 from omnigraph.pipeline.spark.arrow_types import readable_columns
 from omnigraph.pipeline.spark.job import open_job
-from omnigraph.pipeline.spark.session import find_active_session, open_session, require_reachable
+from omnigraph.pipeline.spark.session import open_reachable_session, open_session
 from omnigraph.pipeline.spec.pipeline_file import read_pipeline
 from omnigraph.pipeline.spec.pipeline_spec import with_paths_from
 from omnigraph.settings import process_environment
@@ -97,13 +98,12 @@ class Pipeline:
     def _session(self) -> PipelineSession:
         """Spark, started when it is first needed: a mistake in the input is told before."""
         if self._opened is None:
-            if find_active_session() is None:
-                require_reachable(
-                    self._graph.storage.location,
-                    self._settings,
-                    shared_filesystem=self._shared_filesystem,
-                )
-            self._opened = open_session(self._settings, command=self._command)
+            self._opened = open_reachable_session(
+                self._graph.storage.location,
+                self._settings,
+                command=self._command,
+                shared_filesystem=self._shared_filesystem,
+            )
         return self._opened
 
     def __enter__(self) -> Self:
@@ -429,6 +429,45 @@ class Pipeline:
             predicate=predicate,
         )
         return table_frame(self._session, scans, item, columns)
+
+    def query(
+        self,
+        source: str,
+        name: str | None = None,
+        params: Mapping[str, object] | None = None,
+        *,
+        branch: str | None = None,
+        snapshot: ReadTarget | None = None,
+    ) -> DataFrame:
+        """The rows of a read query as a lazy Spark frame, in the order of the result.
+
+        A walk of several hops, and a text search, run when the frame is made; all else when Spark
+        runs it. Values have the types of `read`.
+
+        Args:
+            source: `.gq` text.
+            name: which query of the source; may be left out when there is one.
+            params: values of the declared parameters.
+            branch: whose head to read; `main` by default.
+            snapshot: a commit id, a tag, a `resolved_snapshot`, a number or a time of `main` to
+                read instead.
+
+        Raises:
+            QueryInvalid, QuerySelectionError, ParameterError: what was asked is wrong.
+            BranchNotFound, CommitNotFound, SnapshotReclaimed: there is no such state.
+        """
+        state = open_state(self._graph, self._gate, Action.READ, branch=branch, snapshot=snapshot)
+        query = prepare(state, source, name, params, now_ms=self._graph.clock.now_ms())
+        from omnigraph.pipeline.query.executor import open_executor
+
+        with open_executor(
+            self._graph,
+            self._session,
+            self._settings.embedding,
+            self._embedder,
+            shared_filesystem=self._shared_filesystem,
+        ) as executor:
+            return executor.frame(query)
 
     def export(
         self,

@@ -7,13 +7,14 @@ outside is picked up by a restart.
 from __future__ import annotations
 
 import re
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Final, Protocol
 
 from omnigraph.api import Graph
 from omnigraph.errors import ClusterRefused, GraphNotFound, InvalidArgument, UsageError
 from omnigraph.policy import load_policy, load_server_policy
 from omnigraph.server.runtime_state import RuntimeState, policy_in_force
+from omnigraph.settings import Engine
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -153,7 +154,9 @@ class GraphSource:
             for graph_id, uri in self.uris.items():
                 policy = policy_in_force(state, self._policy_of(graph_id))
                 graph = Graph.open(
-                    uri, queries=tuple(self.queries.get(graph_id, ())), settings=settings
+                    uri,
+                    queries=tuple(self.queries.get(graph_id, ())),
+                    settings=_in_process(settings),
                 )
                 graphs[graph_id] = ServedGraph(
                     graph_id=graph_id, uri=uri, graph=graph, policy=policy
@@ -234,3 +237,8 @@ def checked_graph_id(graph_id: str) -> str:
             argument="graph_id",
         )
     return graph_id
+
+
+def _in_process(settings: Settings) -> Settings:
+    """A server answers in its own process, whatever the environment says of engines."""
+    return replace(settings, spark=replace(settings.spark, engine=Engine.LOCAL))

@@ -172,7 +172,20 @@ OPERATIONS = [
     Operation("query", lambda g, at: g.query(ALL, snapshot=at.on_main), (read(),)),
     Operation("query", lambda g, _: g.query(ALL, snapshot="v1"), (read("wip"),)),
     Operation("query", lambda g, _: g.query(ALL, snapshot=0), (read(),)),
+    Operation(
+        # Mistakes are told before Spark starts.
+        "query",
+        lambda g, _: g.query("no query", branch="wip", executor="spark"),
+        (read("wip"),),
+        fails=True,
+    ),
     Operation("explain", lambda g, _: g.explain(ALL, branch="wip"), (read("wip"),)),
+    Operation(
+        "explain",
+        lambda g, _: g.explain("no query", branch="wip", executor="spark"),
+        (read("wip"),),
+        fails=True,
+    ),
     Operation("explain", lambda g, at: g.explain(ALL, snapshot=at.on_wip), (read("wip"),)),
     Operation("snapshot", lambda g, _: g.snapshot(), (read(),)),
     Operation("snapshot", lambda g, _: g.snapshot(branch="wip"), (read("wip"),)),
@@ -296,6 +309,18 @@ OPERATIONS = [
     Operation(
         "pipeline.read",
         lambda g, at: g.pipeline().read(type="Nothing", snapshot=at.on_wip),
+        (read("wip"),),
+        fails=True,
+    ),
+    Operation(
+        "pipeline.query",
+        lambda g, _: g.pipeline().query("query q() { match { $n: Nothing } return { $n } }"),
+        (read(),),
+        fails=True,
+    ),
+    Operation(
+        "pipeline.query",
+        lambda g, at: g.pipeline().query("nothing", snapshot=at.on_wip),
         (read("wip"),),
         fails=True,
     ),

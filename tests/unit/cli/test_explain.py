@@ -97,7 +97,7 @@ def test_no_text_of_a_query_reaches_the_terminal_as_a_command(call: Door, people
         (["-e", "query q() { match { $p: Persn } return { $p.name } }"], 1, "query_invalid"),
         (["-e", 'query q() { insert Person { name: "x" } }'], 1, "query_selection"),
         (["-e", FIND, "--branch", "mian"], 1, "branch_not_found"),
-        (["-e", FIND, "--engine", "spark"], 1, "invalid_argument"),
+        (["-e", FIND, "--engine", "spark", "--analyze"], 1, "invalid_argument"),
         (["--query", "nope.gq"], 1, "invalid_argument"),
         (["find"], 2, "usage"),
         (["-e", FIND, "--branch", "a", "--snapshot", "b"], 2, "usage"),

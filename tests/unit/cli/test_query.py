@@ -335,8 +335,6 @@ CASES = [
     Case(1, "query_selection", "no query `al` in the source", "al", "-e", ALL),
     Case(1, "invalid_argument", "--query 'no.gq': no such file", "--query", "no.gq"),
     Case(1, "invalid_argument", "'.': is a folder", "-e", FIND, "--params-file", "."),
-    Case(1, "invalid_argument", "cannot run on Spark", "-e", ALL, "--engine", "spark"),
-    Case(1, "invalid_argument", "--engine local", "-e", ALL, OMNIGRAPH_ENGINE="spark"),
     Case(75, "deadline_exceeded", "longer than 1 ms", "-e", SLOW, "--timeout", "0.001"),
     Case(1, "resource_limit", "9 rows", "-e", SLOW, OMNIGRAPH_MAX_BINDING_ROWS="5"),
     Case(2, "setting_invalid", "'soon'", "-e", ALL, OMNIGRAPH_QUERY_TIMEOUT_MS="soon"),

@@ -251,5 +251,7 @@ def test_what_cannot_be_explained_is_refused(graph: Graph) -> None:
         plan_of(graph, "delete Person where age > 1")
     with pytest.raises(InvalidArgument, match="not both"):
         plan_of(graph, "match { $p: Person } return { $p }", branch="main", snapshot="main@x")
-    with pytest.raises(InvalidArgument, match="Spark"):
-        plan_of(graph, "match { $p: Person } return { $p }", executor="spark")
+    with pytest.raises(InvalidArgument, match="a plan for Spark is not measured"):
+        plan_of(graph, "match { $p: Person } return { $p }", executor="spark", analyze=True)
+    with pytest.raises(InvalidArgument, match="'auto', 'local' or 'spark'"):
+        plan_of(graph, "match { $p: Person } return { $p }", executor="sprak")

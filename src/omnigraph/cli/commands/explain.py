@@ -74,7 +74,6 @@ def explain(
     if snapshot is None:
         branch = choose_branch(context, target, branch)
     query_input = options.read(target.roots)
-    executor = options.executor(target)
     with options.apply(target).reach() as graph, query_input.placed():
         plan = graph.explain(
             query_input.source,
@@ -82,7 +81,7 @@ def explain(
             query_input.params,
             branch=branch,
             snapshot=snapshot,
-            executor=executor,
+            executor=options.executor,
             analyze=analyze,
         )
     if as_json:

@@ -85,11 +85,10 @@ def query(
     if snapshot is None:
         branch = choose_branch(context, target, branch)
         options = replace(options, branch=branch)
-    executor = options.executor(target)
     if options.names_stored(target):
         from omnigraph.client.calls import require_local
 
-        require_local(executor)
+        require_local(options.executor)
         result = _invoke(target, options)
     else:
         query_input = options.read(target.roots)
@@ -100,7 +99,7 @@ def query(
                 query_input.params,
                 branch=branch,
                 snapshot=snapshot,
-                executor=executor,
+                executor=options.executor,
                 timeout_s=timeout,
             )
     style.write(result, style.choose_format(form, as_json=as_json), session.output)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -34,6 +34,17 @@ class Plan:
     """Blocks whose solutions are counted outside the match: for columns, groups or the order."""
     measured: Mapping[str, Any] = field(default_factory=dict)
     """Rows and time of the whole query, if it was run."""
+    spark_plan: str | None = None
+    """What Spark would do, of a plan for Spark."""
+
+    def on_spark(self, spark_plan: str) -> Plan:
+        """The plan of the same operators on Spark, which walks by joins."""
+        return replace(
+            self,
+            executor="spark",
+            ops=tuple(_joined(step) for step in self.ops),
+            spark_plan=spark_plan,
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON form."""
@@ -52,6 +63,7 @@ class Plan:
             **({} if self.offset is None else {"offset": self.offset}),
             "warnings": list(self.warnings),
             **self.measured,
+            **({} if self.spark_plan is None else {"spark_plan": self.spark_plan}),
         }
 
     def to_json(self) -> str:
@@ -68,6 +80,8 @@ class Plan:
             lines.append(f"  {_groups(self.groups)}")
         lines.extend(f"  having {condition}" for condition in self.having)
         lines.extend(f"  warning: {warning}" for warning in self.warnings)
+        if self.spark_plan is not None:
+            lines.extend(("", self.spark_plan.strip()))
         return "\n".join(lines)
 
     def _head(self) -> str:
@@ -83,6 +97,16 @@ class Plan:
         if self.measured:
             parts.append(_measures(self.measured))
         return "; ".join(parts)
+
+
+def _joined(step: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A step, and those inside it, with walks by joins."""
+    changed = {name: value for name, value in step.items() if name != "why"}
+    if "mode" in changed:
+        changed["mode"] = "join"
+    if "inner" in changed:
+        changed["inner"] = [_joined(inner) for inner in changed["inner"]]
+    return changed
 
 
 def _tree(ops: Sequence[Mapping[str, Any]], indent: str) -> Iterator[str]:

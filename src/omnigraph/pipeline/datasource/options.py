@@ -188,8 +188,9 @@ def _refuse_queries(options: Mapping[str, str]) -> None:
     for option in ("query", "params"):
         if option in options:
             raise InvalidArgument(
-                f"the option {option} is not in this version: queries do not run on Spark yet; read"
-                " a type or an edge, or run the query with graph.query",
+                f"the option {option} is not in this version: Spark asks a data source for its"
+                " rows where it has no session; use graph.pipeline(spark).query, which gives a"
+                " frame, or read a type or an edge",
                 option=option,
             )
 

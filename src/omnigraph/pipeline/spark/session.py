@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from pyspark import SparkContext
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.connect.session import SparkSession as ConnectSession
 
     from omnigraph.settings import Settings
@@ -129,6 +129,17 @@ class PipelineSession:
             asked = self.spark.range(1).selectExpr("reflect('java.time.ZoneId', 'systemDefault')")
             self._time_zone = str(asked.collect()[0][0])
         return self._time_zone
+
+    def plan_text(self, frame: DataFrame) -> str:
+        """What Spark would do for a frame; nothing is run."""
+        if self.mode is SparkMode.CONNECT:
+            text: str = frame._explain_string(mode="formatted")  # type: ignore[operator]  # noqa: SLF001 - of Connect alone
+            return text
+        java = self.spark._jvm  # noqa: SLF001 - no other way
+        if java is None:
+            return ""
+        plan = frame._jdf.queryExecution()  # noqa: SLF001 - as above
+        return str(java.PythonSQLUtils.explainString(plan, "formatted"))
 
     def activate(self) -> None:
         """Make this the active session of the calling thread, as if it were started there.
@@ -243,6 +254,19 @@ def open_session(
     if session.is_owned:
         session.activate()
     return session
+
+
+def open_reachable_session(
+    location: GraphLocation, settings: Settings, *, command: str, shared_filesystem: bool = False
+) -> PipelineSession:
+    """As `open_session`; before one is started, a graph is refused that it could not see.
+
+    Raises:
+        InvalidArgument: the graph is on a local path, and tasks would run elsewhere.
+    """
+    if find_active_session() is None:
+        require_reachable(location, settings, shared_filesystem=shared_filesystem)
+    return open_session(settings, command=command)
 
 
 def start_session(

@@ -13,8 +13,8 @@ from omnigraph.lang.catalog import NodeType
 if TYPE_CHECKING:
     from omnigraph.clock import Clock
     from omnigraph.embedding import CheckedEmbedder, Embedder
-    from omnigraph.engine.tables import QueryTable
     from omnigraph.graph.arrays import Floats
+    from omnigraph.lang import EdgeType
     from omnigraph.settings import EmbeddingSettings
 
 
@@ -30,7 +30,7 @@ class QueryEmbedder:
         self._opened: CheckedEmbedder | None = None
         self._lock = threading.Lock()
 
-    def embed(self, table: QueryTable, name: str, text: str) -> Floats:
+    def embed(self, item: NodeType | EdgeType, name: str, text: str) -> Floats:
         """The vector of a text, for comparison with a property.
 
         Raises:
@@ -39,12 +39,12 @@ class QueryEmbedder:
         """
         from omnigraph.embedding import Purpose, require_model
 
-        where = f"{table.item.name}.{name}"
-        dimension = table.item.properties[name].type.vector_dim
+        where = f"{item.name}.{name}"
+        dimension = item.properties[name].type.vector_dim
         if dimension is None:
             raise InternalError(f"{where} is no vector")
         embedder = self.open()
-        recorded = table.item.embeds.get(name) if isinstance(table.item, NodeType) else None
+        recorded = item.embeds.get(name) if isinstance(item, NodeType) else None
         require_model(embedder, None if recorded is None else recorded.model, where)
         vectors = embedder.embed([text], dimension=dimension, purpose=Purpose.QUERY)
         return np.asarray(vectors[0], np.float64)

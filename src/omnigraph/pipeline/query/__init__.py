@@ -1,0 +1,1 @@
+"""The second executor of read queries: the IR as Spark frames, with the rows of the engine."""
