@@ -161,16 +161,22 @@ DAMAGES: dict[Callable[[Path], None], type[OmnigraphError]] = {
 }
 
 
-@pytest.mark.parametrize("damage", thinned(DAMAGES, keep=2))
-def test_a_sidecar_that_cannot_be_read_stops_its_branch_and_nothing_else(
-    graphs: Opened, damage: Callable[[Path], None]
-) -> None:
+def left_unreadable(graphs: Opened, damage: Callable[[Path], None]) -> tuple[Graph, Path]:
+    """A graph with one row, and what a dead writer to its branch has left."""
     graph = graphs.init()
     upsert(graph, "a")
     graph.branches.create("rev")
     die(graph, "b", branch="rev")
     (left,) = sidecars(graphs.root)
     damage(left)
+    return graph, left
+
+
+@pytest.mark.parametrize("damage", thinned(DAMAGES, keep=2))
+def test_a_sidecar_that_cannot_be_read_stops_its_branch_and_nothing_else(
+    graphs: Opened, damage: Callable[[Path], None]
+) -> None:
+    graph, left = left_unreadable(graphs, damage)
     again = graphs.open()
     for each in (graph, again):
         with pytest.raises(DAMAGES[damage]) as caught:
@@ -190,11 +196,7 @@ def test_a_sidecar_that_cannot_be_read_goes_with_its_branch(
     graphs: Opened, damage: Callable[[Path], None]
 ) -> None:
     """Nobody could settle it any more, and a cleanup waits for what a sidecar may name."""
-    graph = graphs.init()
-    upsert(graph, "a")
-    graph.branches.create("rev")
-    die(graph, "b", branch="rev")
-    damage(sidecars(graphs.root)[0])
+    graph, _ = left_unreadable(graphs, damage)
     with pytest.raises(DAMAGES[damage]):
         graph.maintenance.cleanup(keep=1, confirm=True)
     graph.branches.delete("rev")
