@@ -33,6 +33,16 @@ def test_validate_prints_rules_groups_and_protected_branches(call: Door) -> None
     assert "warning" not in result.stdout
 
 
+def test_validate_names_the_queries_of_a_rule(call: Door, tmp_path: Path) -> None:
+    bundle = tmp_path / "policy.yaml"
+    bundle.write_text(
+        "version: 2\ngroups: { bots: [bot] }\nrules:\n  - id: tools\n    allow: { actors:"
+        " { group: bots }, actions: [invoke_query], queries: [find, weekly_*] }\n"
+    )
+    result = call("policy", "validate", "--file", bundle)
+    assert "tools  bots  invoke_query (find, weekly_*)  any" in result.stdout
+
+
 def test_validate_in_json_has_these_fields(call: Door, tmp_path: Path) -> None:
     tokens = tmp_path / "tokens.json"
     tokens.write_text('{"act-bob": "s3cret-one", "act-zoe": "s3cret-two"}')

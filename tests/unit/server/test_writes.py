@@ -176,6 +176,9 @@ def test_a_load_is_one_commit(http: httpx.Client, route: str) -> None:
     assert twice.json()["key_conflict"]["entity_id"] == "L1"
     missing = _load(http, route, lines, branch="nowhere")
     assert (missing.status_code, missing.json()["reason"]) == (404, "branch_not_found")
+    none = _load(http, route, lines, mode="replace")
+    assert (none.status_code, none.json()["invalid_argument"]) == (400, {"argument": "mode"})
+    assert "'append' (rows must be new)" in none.json()["error"]
 
 
 def test_bad_lines_refuse_the_batch_with_their_numbers(http: httpx.Client) -> None:

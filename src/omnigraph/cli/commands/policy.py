@@ -14,7 +14,7 @@ from omnigraph.errors import InvalidArgument, UsageError
 
 if TYPE_CHECKING:
     from omnigraph.policy import CompiledPolicy
-    from omnigraph.policy.bundle import Bundle
+    from omnigraph.policy.bundle import Bundle, Rule
 
 _VALIDATE_HELP = """Check a policy bundle: every mistake with its line, then what looks like one.
 
@@ -92,7 +92,7 @@ def validate(
     )
     session.output.write_table(
         ("rule", "group", "actions", "branches"),
-        [(rule.id, rule.group, ", ".join(rule.actions), str(rule.scope)) for rule in bundle.rules],
+        [(rule.id, rule.group, _allowed(rule), str(rule.scope)) for rule in bundle.rules],
     )
     session.output.write_lines(
         [
@@ -221,6 +221,11 @@ def _token_actors(path: Path) -> list[str]:
     if not isinstance(actors, dict):
         raise InvalidArgument(f"--tokens {path} is no JSON object of actors and their tokens")
     return [actor.strip() for actor in actors]
+
+
+def _allowed(rule: "Rule") -> str:
+    named = "" if rule.queries is None else f" ({', '.join(rule.queries)})"
+    return ", ".join(rule.actions) + named
 
 
 def _bundle_body(bundle: "Bundle") -> dict[str, object]:

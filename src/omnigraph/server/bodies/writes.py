@@ -33,9 +33,12 @@ class ChangeOutput(AnswerBody):
 
 
 def _mode(value: object) -> object:
-    """A mode by its name; what is none stays, and is refused as such."""
-    known = {mode.value: mode for mode in LoadMode}
-    return known.get(value, value) if isinstance(value, str) else value
+    """A mode by its name; what is no text stays, and is refused as such.
+
+    Raises:
+        InvalidArgument: it is no mode.
+    """
+    return LoadMode.parse(value) if isinstance(value, str) else value
 
 
 class IngestRequest(RequestBody):
