@@ -11,10 +11,15 @@ from typing import TYPE_CHECKING, Literal, Self
 
 from omnigraph.client import calls
 from omnigraph.client.async_connection import AsyncConnection
+from omnigraph.client.commit_pieces import PIECE, CommitPieces
 from omnigraph.client.endpoint import Endpoint
 from omnigraph.client.followed_blocks import FollowedPages
 from omnigraph.client.load_input import read_lines
+from omnigraph.client.remote_blob import open_async_blob
+from omnigraph.client.remote_changes import AsyncBaseline
 from omnigraph.client.remote_diff import AsyncChangeSet, filter_of
+from omnigraph.client.remote_parts import named_branch
+from omnigraph.client.storage_names import StorageNames
 from omnigraph.client.table_lines import table_lines
 from omnigraph.ids import MAIN_BRANCH
 from omnigraph.lang import compile_schema
@@ -23,10 +28,14 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable
     from types import TracebackType
 
+    from omnigraph.client.decoding import RemoteBranch
     from omnigraph.client.load_input import LoadSource
+    from omnigraph.client.remote_blob import AsyncBlob
     from omnigraph.graph.changes.change_pages import FollowedBlock
+    from omnigraph.graph.history.commit import Commit, CommitPage
     from omnigraph.graph.history.targets import ReadTarget
     from omnigraph.graph.jobs.report import JobReport
+    from omnigraph.lang import Catalog
 
 
 def connect_async(
@@ -41,7 +50,7 @@ def connect_async(
     return AsyncGraph(AsyncConnection(endpoint.with_found_token()))
 
 
-class AsyncGraph:
+class AsyncGraph(StorageNames):
     """A graph behind a server; an async context manager, `close()` is safe twice."""
 
     def __init__(self, connection: AsyncConnection) -> None:
@@ -74,7 +83,7 @@ class AsyncGraph:
         """
         calls.refuse_load_options(others)
         if isinstance(source, Mapping):
-            catalog = compile_schema(await self.schema.show())
+            catalog = await self.schema.catalog()
             content = await asyncio.to_thread(table_lines, catalog, source, mode=mode)
         else:
             content = await asyncio.to_thread(read_lines, source)
@@ -93,6 +102,24 @@ class AsyncGraph:
     ) -> AsyncIterator[bytes]:
         """The graph as NDJSON in the load format; the server is asked when it is iterated."""
         return self._http.stream(calls.export(types=types, branch=branch, snapshot=snapshot))
+
+    async def blob(
+        self,
+        kind: Literal["node", "edge"],
+        type: str,
+        id: str,
+        property: str,
+        *,
+        branch: str | None = None,
+        snapshot: ReadTarget | None = None,
+    ) -> AsyncBlob:
+        """A reader of one blob value."""
+        return await open_async_blob(
+            self._http, calls.blob(kind, type, id, property, branch=branch, snapshot=snapshot)
+        )
+
+    async def refresh(self) -> None:
+        """Every request sees the newest heads already."""
 
     async def diff(
         self,
@@ -134,6 +161,14 @@ class AsyncBranches:
         self.merge = connection.bind(calls.merge)
         self.merge_plan = connection.bind(calls.merge_plan)
 
+    async def get(self, name: str) -> RemoteBranch:
+        """One live branch.
+
+        Raises:
+            BranchNotFound: there is none of that name.
+        """
+        return named_branch(await self.list(), name)
+
 
 class AsyncTags:
     """`graph.tags`."""
@@ -146,13 +181,48 @@ class AsyncTags:
 
 
 class AsyncCommits:
-    """`graph.commits`."""
+    """`graph.commits`; `async for` gives everything that the head of `main` reaches."""
 
     def __init__(self, connection: AsyncConnection) -> None:
-        self.list = connection.bind(calls.list_commits)
+        self._http = connection
         self.get = connection.bind(calls.get_commit)
         self.changes = connection.bind(calls.commit_changes)
         self.revert = connection.bind(calls.revert)
+
+    async def list(
+        self,
+        *,
+        branch: str = MAIN_BRANCH,
+        actor: str | None = None,
+        kind: str | None = None,
+        operation: str | None = None,
+        all: bool = False,
+        limit: int = 100,
+        cursor: str | None = None,
+    ) -> CommitPage:
+        """A page of what the branch's head reaches, newest first; a large one in several pieces."""
+        pieces = CommitPieces(limit, cursor)
+        while pieces.asking is not None:
+            asked = calls.list_commits(
+                branch=branch,
+                actor=actor,
+                kind=kind,
+                operation=operation,
+                all=all,
+                **pieces.asking,
+            )
+            pieces.take(await self._http.send(asked))
+        return pieces.page
+
+    async def __aiter__(self) -> AsyncIterator[Commit]:
+        cursor: str | None = None
+        while True:
+            page = await self.list(all=True, limit=PIECE, cursor=cursor)
+            for commit in page.commits:
+                yield commit
+            cursor = page.next_cursor
+            if cursor is None:
+                return
 
 
 class AsyncChanges:
@@ -180,15 +250,35 @@ class AsyncChanges:
             for block in pages.blocks(await self._http.send(asked)):
                 yield block
 
+    def baseline(
+        self,
+        *,
+        branch: str = MAIN_BRANCH,
+        kinds: Iterable[str] | None = None,
+        types: Iterable[str] | None = None,
+        ops: Iterable[str] | None = None,
+    ) -> AsyncBaseline:
+        """Every entity of a branch's head as NDJSON; the server is asked when it is iterated."""
+        asked = calls.baseline(branch=branch, kinds=kinds, types=types, ops=ops)
+        return AsyncBaseline(self._http.stream(asked))
+
 
 class AsyncSchema:
-    """`graph.schema`."""
+    """`graph.schema`; what is an attribute of an open graph's is a coroutine here."""
 
     def __init__(self, connection: AsyncConnection) -> None:
         self.show = connection.bind(calls.schema_source)
         self.hash = connection.bind(calls.schema_hash)
         self.plan = connection.bind(calls.plan_schema)
         self.apply = connection.bind(calls.apply_schema)
+
+    async def source(self) -> str:
+        """The `.pg` text as it was accepted."""
+        return await self.show()
+
+    async def catalog(self) -> Catalog:
+        """What the source means; ids of types are known to storage alone."""
+        return compile_schema(await self.show())
 
 
 class AsyncQueries:

@@ -1,4 +1,4 @@
-"""`RemoteBlob`: one blob value behind a server, read in ranges.
+"""`RemoteBlob` and `AsyncBlob`: one blob value behind a server, read in ranges.
 
 The first question pins the commit and the entity tag; every range is asked of that commit, with the
 tag as its condition.
@@ -14,8 +14,10 @@ from omnigraph.graph.blobs.blob_range import checked_end
 from omnigraph.limits import MAX_BLOB_READ_BYTES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import AsyncIterator, Iterator
 
+    from omnigraph.client.async_connection import AsyncConnection
+    from omnigraph.client.call import Call
     from omnigraph.client.connection import Connection
     from omnigraph.client.decoding import BlobFacts
 
@@ -35,11 +37,20 @@ def open_remote_blob(connection: Connection, selector: calls.BlobQuery) -> Remot
     return RemoteBlob(connection, selector.at(facts.graph_commit_id), facts)
 
 
-class RemoteBlob:
-    """Reads one blob value; safe to share between threads."""
+async def open_async_blob(connection: AsyncConnection, selector: calls.BlobQuery) -> AsyncBlob:
+    """The blob that a selector means; as `open_remote_blob`."""
+    try:
+        facts = await connection.send(calls.blob_head(selector))
+    except OmnigraphError:
+        await connection.send(calls.blob_refusal(selector))
+        raise
+    return AsyncBlob(connection, selector.at(facts.graph_commit_id), facts)
 
-    def __init__(self, connection: Connection, selector: calls.BlobQuery, facts: BlobFacts) -> None:
-        self._http = connection
+
+class _BlobValue:
+    """What is known of a value, and the requests for its bytes."""
+
+    def __init__(self, selector: calls.BlobQuery, facts: BlobFacts) -> None:
         self._selector = selector
         self._facts = facts
 
@@ -63,24 +74,19 @@ class RemoteBlob:
         """The commit that the value is read at."""
         return self._facts.graph_commit_id
 
-    def read(self, start: int = 0, end: int | None = None) -> bytes:
-        """The bytes from `start` up to `end`; as `BlobReader.read`."""
+    def _range(self, start: int, end: int | None) -> Call[bytes] | None:
+        """The request for a range; `None` if it has no byte."""
         length, etag = self._require_inside()
         stop = checked_end(length, start, end)
-        return self._read(etag, start, stop)
+        return None if start == stop else calls.blob_range(self._selector, etag, start, stop)
 
-    def __iter__(self) -> Iterator[bytes]:
-        """The value in pieces of at most 4 MiB; none if it is empty."""
+    def _pieces(self) -> Iterator[Call[bytes]]:
+        """The requests for all of it, each for at most 4 MiB."""
         length, etag = self._require_inside()
         return (
-            self._read(etag, start, min(start + MAX_BLOB_READ_BYTES, length))
+            calls.blob_range(self._selector, etag, start, min(start + MAX_BLOB_READ_BYTES, length))
             for start in range(0, length, MAX_BLOB_READ_BYTES)
         )
-
-    def _read(self, etag: str, start: int, end: int) -> bytes:
-        if start == end:
-            return b""
-        return self._http.send(calls.blob_range(self._selector, etag, start, end))
 
     def _require_inside(self) -> tuple[int, str]:
         facts = self._facts
@@ -91,3 +97,40 @@ class RemoteBlob:
                 uri=facts.uri,
             )
         return facts.length, facts.etag
+
+
+class RemoteBlob(_BlobValue):
+    """Reads one blob value; safe to share between threads."""
+
+    def __init__(self, connection: Connection, selector: calls.BlobQuery, facts: BlobFacts) -> None:
+        super().__init__(selector, facts)
+        self._http = connection
+
+    def read(self, start: int = 0, end: int | None = None) -> bytes:
+        """The bytes from `start` up to `end`; as `BlobReader.read`."""
+        asked = self._range(start, end)
+        return b"" if asked is None else self._http.send(asked)
+
+    def __iter__(self) -> Iterator[bytes]:
+        """The value in pieces of at most 4 MiB; none if it is empty."""
+        return map(self._http.send, self._pieces())
+
+
+class AsyncBlob(_BlobValue):
+    """Reads one blob value, for the tasks of one event loop."""
+
+    def __init__(
+        self, connection: AsyncConnection, selector: calls.BlobQuery, facts: BlobFacts
+    ) -> None:
+        super().__init__(selector, facts)
+        self._http = connection
+
+    async def read(self, start: int = 0, end: int | None = None) -> bytes:
+        """The bytes from `start` up to `end`; as `BlobReader.read`."""
+        asked = self._range(start, end)
+        return b"" if asked is None else await self._http.send(asked)
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        """The value in pieces of at most 4 MiB; none if it is empty."""
+        for asked in self._pieces():
+            yield await self._http.send(asked)

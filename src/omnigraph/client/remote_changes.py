@@ -12,7 +12,7 @@ from omnigraph.graph.changes.change_pages import DEFAULT_PAGE
 from omnigraph.ids import MAIN_BRANCH
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import AsyncIterator, Iterable, Iterator
 
     from omnigraph.client.connection import Connection
     from omnigraph.graph.changes.change_pages import Baseline, ChangePage, FollowedBlock
@@ -111,6 +111,26 @@ class RemoteBaseline:
             ServerUnavailable: the stream ended without its last record; discard what came.
         """
         for chunk in self._chunks:
+            self._lines.see(chunk)
+            yield chunk
+        self._lines.require_complete()
+
+
+class AsyncBaseline:
+    """The bytes of a baseline, for `async for`; complete only when its last line has come."""
+
+    def __init__(self, chunks: AsyncIterator[bytes]) -> None:
+        self._chunks = chunks
+        self._lines = BaselineLines()
+
+    @property
+    def baseline(self) -> Baseline:
+        """The commit and the cursor; as of `RemoteBaseline`."""
+        return self._lines.baseline
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        """The chunks; as of `RemoteBaseline`."""
+        async for chunk in self._chunks:
             self._lines.see(chunk)
             yield chunk
         self._lines.require_complete()

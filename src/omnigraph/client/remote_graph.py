@@ -7,7 +7,7 @@ and `decoding`, which all transports share.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Literal, NoReturn, Self
+from typing import TYPE_CHECKING, Literal, Self
 
 from omnigraph.client import calls
 from omnigraph.client.connection import Connection
@@ -23,6 +23,7 @@ from omnigraph.client.remote_parts import (
     RemoteSchema,
     RemoteTags,
 )
+from omnigraph.client.storage_names import StorageNames
 from omnigraph.client.table_lines import table_lines
 from omnigraph.ids import MAIN_BRANCH
 
@@ -60,7 +61,7 @@ def connect(
     return RemoteGraph(Connection(endpoint.with_found_token()))
 
 
-class RemoteGraph:
+class RemoteGraph(StorageNames):
     """A typed property graph behind a server; safe to call from many threads on one object.
 
     A context manager; `close()` closes the connections and is safe twice. What needs the storage of
@@ -230,13 +231,6 @@ class RemoteGraph:
             )
         )
 
-    @property
-    def maintenance(self) -> NoReturn:
-        """Not served."""
-        raise calls.not_served(
-            "maintenance", "run `omnigraph optimize --store URI` and its like beside the storage"
-        )
-
     def diff(
         self,
         from_: ReadTarget,
@@ -250,24 +244,6 @@ class RemoteGraph:
         wanted = filter_of(kinds, types, ops)
         first = self._http.send(calls.diff(from_, to, **wanted))
         return RemoteChangeSet(_first=first, _filter=wanted, _http=self._http)
-
-    def write(self, *_: object, **__: object) -> NoReturn:
-        """Not served."""
-        raise calls.not_served("write", "use mutate or load")
-
-    def pipeline(self, *_: object, **__: object) -> NoReturn:
-        """Not served."""
-        raise calls.not_served("pipeline", "open the graph with access to storage")
-
-    def system(self, name: str) -> NoReturn:
-        """Not served."""
-        raise calls.not_served(f"system({name!r})", "list commits")
-
-    def as_actor(self, actor: str | None) -> NoReturn:
-        """Not served."""
-        raise calls.not_served(
-            f"as_actor({actor!r})", "connect with the token of that actor: a server trusts no name"
-        )
 
     def refresh(self) -> None:
         """Every request sees the newest heads already."""

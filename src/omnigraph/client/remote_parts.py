@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from omnigraph.client import calls
+from omnigraph.client.commit_pieces import PIECE, CommitPieces
 from omnigraph.errors import BranchNotFound
 from omnigraph.graph.changes.change_pages import DEFAULT_PAGE
-from omnigraph.graph.history.commit import CommitPage
 from omnigraph.ids import MAIN_BRANCH
 from omnigraph.lang import compile_schema
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from omnigraph.client.connection import Connection
     from omnigraph.client.decoding import RemoteBranch
     from omnigraph.graph.changes.change_pages import CommitChanges
-    from omnigraph.graph.history.commit import Commit
+    from omnigraph.graph.history.commit import Commit, CommitPage
     from omnigraph.graph.history.tag import Tag
     from omnigraph.graph.history.targets import ReadTarget
     from omnigraph.graph.merge.merge_plan import MergePlan
@@ -30,8 +30,16 @@ if TYPE_CHECKING:
     from omnigraph.lang import Catalog, SchemaPlan, StoredQuery
 
 
-_PIECE: Final = 1_000
-"""How many commits one request asks for."""
+def named_branch(branches: Iterable[RemoteBranch], name: str) -> RemoteBranch:
+    """The branch of a name.
+
+    Raises:
+        BranchNotFound: there is none.
+    """
+    for branch in branches:
+        if branch.name == name:
+            return branch
+    raise BranchNotFound(f"there is no branch {name!r}", branch=name)
 
 
 class RemoteBranches:
@@ -54,10 +62,7 @@ class RemoteBranches:
         Raises:
             BranchNotFound: there is none of that name.
         """
-        for branch in self.list():
-            if branch.name == name:
-                return branch
-        raise BranchNotFound(f"there is no branch {name!r}", branch=name)
+        return named_branch(self.list(), name)
 
     def delete(self, name: str, *, if_commit: str | None = None) -> None:
         """Delete a branch."""
@@ -146,29 +151,24 @@ class RemoteCommits:
         cursor: str | None = None,
     ) -> CommitPage:
         """A page of what the branch's head reaches, newest first; a large one in several pieces."""
-        commits: list[Commit] = []
-        while True:
-            page = self._http.send(
-                calls.list_commits(
-                    branch=branch,
-                    actor=actor,
-                    kind=kind,
-                    operation=operation,
-                    all=all,
-                    limit=min(limit - len(commits), _PIECE),
-                    cursor=cursor,
-                )
+        pieces = CommitPieces(limit, cursor)
+        while pieces.asking is not None:
+            asked = calls.list_commits(
+                branch=branch,
+                actor=actor,
+                kind=kind,
+                operation=operation,
+                all=all,
+                **pieces.asking,
             )
-            commits += page.commits
-            cursor = page.next_cursor
-            if cursor is None or len(commits) >= limit or not page.commits:
-                return CommitPage(commits=tuple(commits), next_cursor=cursor)
+            pieces.take(self._http.send(asked))
+        return pieces.page
 
     def __iter__(self) -> Iterator[Commit]:
         """Everything that the head of `main` reaches, newest first, piece by piece."""
         cursor: str | None = None
         while True:
-            page = self.list(all=True, limit=_PIECE, cursor=cursor)
+            page = self.list(all=True, limit=PIECE, cursor=cursor)
             yield from page
             cursor = page.next_cursor
             if cursor is None:

@@ -10,12 +10,14 @@ import pytest
 
 import omnigraph
 from omnigraph.errors import (
+    BlobNotFound,
     BranchExists,
     BranchNotFound,
     InvalidArgument,
     NotServed,
     PreconditionFailed,
 )
+from omnigraph.graph import graph_like
 
 if TYPE_CHECKING:
     from tests.serving import LiveServer
@@ -59,6 +61,24 @@ async def ask(url: str) -> None:
         report = await graph.load(rows, mode="append", branch="side")
         assert [(table.table, table.added) for table in report.tables] == [("edge:Knows", 1)]
         await graph.branches.delete("side")
+        assert (await graph.branches.get("main")).name == "main"
+        with pytest.raises(BranchNotFound):
+            await graph.branches.get("side")
+        blob = await graph.blob("node", "Person", "Eve", "photo")
+        assert (blob.length, await blob.read(1), await blob.read(1, 1)) == (3, b"\x01\x02", b"")
+        assert [piece async for piece in blob] == [b"\x00\x01\x02"]
+        with pytest.raises(BlobNotFound):
+            await graph.blob("node", "Person", "Ada", "photo")
+        history = [commit async for commit in graph.commits]
+        page = await graph.commits.list(all=True, limit=5_000)
+        assert [*page] == history
+        assert len(history) == 2
+        stream = graph.changes.baseline(types=["Person"])
+        assert b"".join([chunk async for chunk in stream]).count(b"\n") == 4
+        assert stream.baseline.snapshot_commit_id == history[0].graph_commit_id
+        assert "Person" in (await graph.schema.catalog()).node_types
+        with pytest.raises(NotServed):
+            graph.as_actor("bob")
     await graph.close()
     with pytest.raises(InvalidArgument, match="closed"):
         await graph.query(NAMES)
@@ -67,3 +87,27 @@ async def ask(url: str) -> None:
 def test_every_name_is_a_coroutine(server: LiveServer, embedded: Graph) -> None:
     asyncio.run(ask(server.url))
     assert [branch.name for branch in embedded.branches.list()] == ["main"]
+
+
+PARTS = {
+    "branches": graph_like.BranchesLike,
+    "tags": graph_like.TagsLike,
+    "commits": graph_like.CommitsLike,
+    "changes": graph_like.ChangesLike,
+    "schema": graph_like.SchemaLike,
+    "queries": graph_like.QueriesLike,
+}
+
+
+def test_no_name_of_an_open_graph_is_missing() -> None:
+    graph = omnigraph.connect_async("http://127.0.0.1:1", graph="people", token="x")  # noqa: S106 - of no server
+    for name in _names(graph_like.GraphLike) - {"maintenance"}:
+        assert getattr(graph, name) is not None
+    for part, protocol in PARTS.items():
+        for name in _names(protocol):
+            assert hasattr(getattr(graph, part), name), f"{part}.{name}"
+
+
+def _names(protocol: type) -> set[str]:
+    said = {*vars(protocol), *protocol.__annotations__}
+    return {name for name in said if not name.startswith("_")}
