@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 
 from omnigraph.lang.condition_hints import AND, IN, NULL, OR, find_condition_hint, is_in_where, own
+from omnigraph.lang.place_hints import find_own_hint, find_place_hint
 from omnigraph.lang.suggest import did_you_mean
 from omnigraph.lang.types import BASE_SCALARS
 
@@ -143,7 +144,11 @@ def find_hint(
     """
     if habits is not QUERY_HABITS:
         return _find_habit(habits, text, start, end)
-    hint = find_condition_hint(text, start, end, accepted)
+    if is_in_where(text, start):
+        hint = find_own_hint(text, start, end)
+    else:
+        hint = find_place_hint(text, start, end, accepted)
+    hint = hint or find_condition_hint(text, start, end, accepted)
     if hint is not None:
         return hint
     if any(name.strip("_") == text[start:end].upper() for name in accepted):

@@ -52,6 +52,19 @@ CLAUSES = [
     ('$p.born > "2020-01-01"', '`date("…")`'),
     ("$p.born > $s", "declare `$s: Date`"),
     ("$p.born > now()", "never compared"),
+    ("$q: Person { age: 1 or 2 }", "`{ x: in [1, 2] }`"),
+    ("$q: Person { age: in [1] or age: 2 }", "write any other condition after them"),
+    ("$q: Person { age: > 3 }", "write any other condition after them"),
+    ("$q: Person { age: != 3 }", "write any other condition after them"),
+    ("$q: Person { age: not in [3] }", "write any other condition after them"),
+    ("$q: Person { age: is null }", "`$p.x > 3 or $p.x is null`"),
+    ("$q: Person { age: null }", "nothing equals `null`"),
+    ("$q: Person { name: ann }", 'in double quotes: `"ann"`'),
+    ("$p.age in [1, null]", "nothing equals `null`"),
+    ("$p.age is not 3", "`$p.x is not null`"),
+    ("exists ($p knows $f)", "`exists { $p knows $f }`"),
+    ("optional $p knows $f", "`optional { $p knows $f }`"),
+    ("$p.alive or $p.age = 1", "a value is compared: `$p.x = true`"),
 ]
 WHERES = [
     ('name = "a" AND age = 1', "joined by `and`", "one after the other"),
@@ -69,6 +82,8 @@ WHERES = [
     ('name LIKE "x%"', "a prefix is a range", "`starts_with"),
     ("age between 1 and 2", "and x <= 10", "$p"),
     ("age + 1 = 2", "as they are", "expected one of"),
+    ("count { $p knows $_ } > 1", "looks at one row", "expected one of"),
+    ('search(name, "x")', "looks at one row", "expected one of"),
 ]
 TAILS = [
     ("return { not ($p.age > 3) as v }", "`if(condition, a, b)`"),
@@ -87,6 +102,11 @@ TAILS = [
     ("return { $p.name } offset 3 limit 5", "`offset n` stands last"),
     ("return { $p.name } limit 5 skip 3", "`offset n`"),
     ("return { $p.name };", "remove it"),
+    ("return { exists { $p knows $_ } as v }", "`if(count { $p knows $_ } > 0, 1, 0)`"),
+    ("return { $p.name } limit -1", "a whole number or a parameter"),
+    ("return { $p.name } limit 1.5", "a whole number or a parameter"),
+    ("return { $p.name } limit 5, 10", "`limit 10 offset $skipped`"),
+    ("return { $p.name } limit 5 offset 2 + 1", "`offset` takes a whole number"),
 ]
 DECLARATIONS = [
     ("node A { x: string }", "did you mean `String`"),
