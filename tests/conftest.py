@@ -9,17 +9,24 @@ import logging
 import signal
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
+from unittest.mock import patch
 
 import pytest
 from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
 
 from omnigraph.server.logs import EventFormatter, JsonFormatter
 
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
 _ROOT = str(Path(__file__).parents[1])
 if _ROOT not in sys.path:
     sys.path.append(_ROOT)
 
 _ON_SPARK = "tests/spark/"
+_OF_SPARK = "@spark"
+_SESSIONS = "omnigraph.pipeline.spark.session"
 _FOLDERS = frozenset({"tmp_path", "tmp_path_factory"})
 
 
@@ -27,7 +34,8 @@ class OneSpark(LoadScopeScheduling):  # type: ignore[misc]
     """Sends every test on Spark to one worker, and each of the others to whichever is free."""
 
     def _split_scope(self, nodeid: str) -> str:
-        return "spark" if nodeid.startswith(_ON_SPARK) else nodeid
+        is_on_spark = nodeid.startswith(_ON_SPARK) or nodeid.endswith(_OF_SPARK)
+        return "spark" if is_on_spark else nodeid
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -51,6 +59,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if not _FOLDERS.isdisjoint(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.disk)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, bool | None, bool | None]:
+    """A test that is not about Spark finds no session that others left: it would be used."""
+    if _SESSIONS not in sys.modules or item.get_closest_marker("spark") is not None:
+        return (yield)
+    with patch(f"{_SESSIONS}.find_active_session", return_value=None):
+        return (yield)
 
 
 def pytest_runtest_teardown() -> None:

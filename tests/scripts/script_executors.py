@@ -27,6 +27,7 @@ from omnigraph.ids import BranchName
 from omnigraph.pipeline.spark.session import PipelineSession, open_session
 from omnigraph.settings import load_settings
 
+Lane = Literal["auto", "local", "spark"]
 LoadMode = Literal["append", "merge", "overwrite"]
 
 
@@ -151,7 +152,7 @@ class InProcess:
             patch.object(streamed_groups, "LARGE_SCAN", large),
             Graph.init(folder, schema=schema, settings=load_settings(environ)) as graph,
         ):
-            yield PlayedGraph(graph, graph)
+            yield PlayedGraph(graph, graph, executor="local")
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,11 +242,11 @@ class PlayedGraph:
         self,
         graph: Graph | RemoteGraph,
         beside: Graph,
-        executor: Literal["auto", "spark"] = "auto",
+        executor: Lane = "auto",
     ) -> None:
         self._graph = graph
         self._beside = beside
-        self._executor: Literal["auto", "spark"] = executor
+        self._executor: Lane = executor
 
     def query(
         self, source: str, params: Mapping[str, object], *, branch: str, commit: str | None

@@ -267,7 +267,7 @@ def test_a_local_graph_needs_executors_that_see_its_path(tmp_path: Path) -> None
 def test_a_local_graph_on_a_cluster_is_refused_before_spark_is_started(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("omnigraph.pipeline.pipeline.find_active_session", lambda: None)
+    monkeypatch.setattr("omnigraph.pipeline.spark.session.find_active_session", lambda: None)
     (tmp_path / "in.jsonl").write_text('{"type":"P","data":{"name":"a"}}\n')
     elsewhere = settings(SPARK_MASTER="spark://nowhere.invalid:7077")
     with Graph.init(tmp_path / "g", schema="node P { name: String @key }") as graph:
