@@ -166,6 +166,7 @@ def test_a_frame_has_what_the_pipeline_reads(source: Source) -> None:
         [None, 0.5],
     )
     assert source.read(type="Empty").columns == ["id", "name"]
+    assert {"id", "src", "dst"} <= set(source.read(edge="Next").columns)
     assert rows(source.read(type="Empty")) == []
 
 

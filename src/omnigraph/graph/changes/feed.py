@@ -8,6 +8,7 @@ is at least once: a consumer stores the cursor with what it has applied.
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 from omnigraph.errors import (
@@ -99,15 +100,77 @@ class ChangeFeed:
             told = self._read(cursor, TokenKind.CURSOR).commit_id
         else:
             told = self._start(start)
+        for row, found in self._commits(told, self._line.head.seq):
+            yield FollowedBlock(
+                cause=cause_of(commit_of(row)),
+                changes=tuple(found),
+                cursor=self.cursor_at(row.commit_id),
+            )
+
+    def first_cursor(self, *, cursor: str | None, start: str | None) -> str:
+        """The cursor to begin with: the one that is given, or the one at the start.
+
+        Raises:
+            InvalidArgument: both are given, or the start is none.
+            ChangeCursorRejected: the cursor is not one of this branch and filter.
+        """
+        if cursor is None:
+            return self.cursor_at(self._start(start))
+        if start is not None:
+            raise InvalidArgument("give a cursor or a start, not both", argument="cursor")
+        self._place(cursor)
+        return cursor
+
+    def cursor_ahead(
+        self, cursor: str, most_commits: int | None = None, *, until: str | None = None
+    ) -> str:
+        """The cursor behind the next commits, so many or all up to a cursor; the same at the end.
+
+        Raises:
+            ChangeCursorRejected: a cursor is not one of this branch and filter.
+        """
+        done, upto = self._place(cursor), self._line.head.seq
+        if until is not None:
+            upto = self._place(until)
+        if most_commits is not None:
+            upto = min(upto, done + most_commits)
+        row = self._line.commit_at(upto) if upto > done else None
+        return cursor if row is None else self.cursor_at(row.commit_id)
+
+    def _place(self, cursor: str) -> int:
+        """The number of the commit that a cursor stands behind; -1 for the beginning."""
+        return self._seq(self._read(cursor, TokenKind.CURSOR).commit_id)
+
+    def stretches(self, cursor: str, until: str, most: int) -> list[tuple[str, str]]:
+        """The way from one cursor to another in stretches of whole commits, at most so many."""
+        done, end = self._place(cursor), self._place(until)
+        if done >= end:
+            return []
+        step = -(-(end - done) // most)
+        numbers = list(range(done + step, end, step))
+        ends = self._line.commits_numbered(numbers) if numbers else []
+        cursors = [cursor, *(self.cursor_at(row.commit_id) for row in ends), until]
+        return list(pairwise(cursors))
+
+    def commits(
+        self, cursor: str, until: str
+    ) -> Iterator[tuple[CommitRow, Iterator[EntityChange]]]:
+        """The commits between two cursors, each with its changes, which are found one by one.
+
+        Raises:
+            as `poll`, when the iteration comes to it.
+        """
+        told = self._read(cursor, TokenKind.CURSOR).commit_id
+        return self._commits(told, self._place(until))
+
+    def _commits(self, told: str, end: int) -> Iterator[tuple[CommitRow, Iterator[EntityChange]]]:
+        """The commits behind one of them, up to a number."""
         done = self._seq(told)
-        while done < self._line.head.seq:
-            upto = min(done + MOST_COMMITS_PER_POLL, self._line.head.seq)
+        while done < end:
+            upto = min(done + MOST_COMMITS_PER_POLL, end)
             for row in reversed(self._line.commits_between(done, upto)):
-                changes = tuple(self._changes(row, None, told))
+                yield row, self._changes(row, None, told)
                 told = row.commit_id
-                yield FollowedBlock(
-                    cause=cause_of(commit_of(row)), changes=changes, cursor=self.cursor_at(told)
-                )
             done = upto
 
     def cursor_at(self, commit_id: str) -> str:

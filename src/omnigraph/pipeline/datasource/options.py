@@ -11,6 +11,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
 from omnigraph.errors import InvalidArgument, SettingInvalid
+from omnigraph.graph.changes.entity_change import parse_filter
 from omnigraph.graph.history.target_texts import microseconds_of, time_text
 from omnigraph.graph.jobs.report import LoadMode
 from omnigraph.ids import MAIN_BRANCH, BranchName
@@ -20,6 +21,7 @@ from omnigraph.settings import list_variables, load_process_settings, load_setti
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from omnigraph.graph.changes.entity_change import ChangeFilter
     from omnigraph.settings import StorageSettings
 
 STORAGE_PREFIX: Final = "storage."
@@ -30,6 +32,10 @@ _READ: Final = (
     *(*_TARGETS, "params", "columns", "filter", "pushdown"),
 )
 _WRITE: Final = ("graph", "branch", "type", "edge", "mode")
+_STARTS: Final = ("start", "cursor")
+_LIMIT: Final = "maxcommitspertrigger"
+_STREAM: Final = ("graph", "branch", *_STARTS, "kinds", "types", "ops", _LIMIT)
+_SPELLED: Final = {_TIME: "timestampAsOf", _LIMIT: "maxCommitsPerTrigger"}
 _FOR_TESTS: Final = ("testing", "failpoints")
 
 
@@ -75,9 +81,52 @@ def read_options(given: Mapping[str, str]) -> ReadOptions:
         system=options.get("system"),
         branch=options.get("branch"),
         snapshot=_time(options) or options.get("snapshot"),
-        columns=_columns(options.get("columns")),
+        columns=_names("columns", options.get("columns")),
         filter=options.get("filter"),
         pushes_filters=_flag(options, "pushdown"),
+        storage=storage,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamOptions:
+    """Which changes are to be streamed, from where on, as it was asked for."""
+
+    graph: str
+    branch: BranchName = MAIN_BRANCH
+    start: str | None = None
+    cursor: str | None = None
+    wanted: ChangeFilter
+    most_commits: int | None = None
+    """How many commits a batch has at most."""
+    storage: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Settings of the storage that replace those of the process."""
+
+
+def names_stream(given: Mapping[str, str]) -> bool:
+    """Whether options are those of a stream of changes, which says where it starts."""
+    return any(name.lower() in _STARTS for name in given)
+
+
+def stream_options(given: Mapping[str, str]) -> StreamOptions:
+    """The options of a stream of changes.
+
+    Raises:
+        InvalidArgument: one is unknown, missing, empty or excluded by another.
+    """
+    options = {name.lower(): value for name, value in given.items()}
+    storage = _storage_options(options)
+    _require_known(options, _STREAM)
+    _require_text(options)
+    _require_one(options, _STARTS)
+    kinds, types, ops = (_names(name, options.get(name)) for name in ("kinds", "types", "ops"))
+    return StreamOptions(
+        graph=_required(options, "graph"),
+        branch=BranchName(options.get("branch", MAIN_BRANCH)),
+        start=options.get("start"),
+        cursor=options.get("cursor"),
+        wanted=parse_filter(kinds, types, ops),
+        most_commits=_most_commits(options),
         storage=storage,
     )
 
@@ -172,7 +221,7 @@ def _unknown(option: str, known: Sequence[str]) -> InvalidArgument:
 
 def _spelled(option: str) -> str:
     """An option as the documentation writes it."""
-    return "timestampAsOf" if option == _TIME else option
+    return _SPELLED.get(option, option)
 
 
 def _require_text(options: Mapping[str, str]) -> None:
@@ -199,8 +248,10 @@ def _require_one(options: Mapping[str, str], names: Sequence[str]) -> None:
     given = [name for name in names if name in options]
     if len(given) != 1:
         shown = " and ".join(given) if given else "none"
+        hint = "; a stream of changes has start or cursor" if "system" in names else ""
         raise InvalidArgument(
-            f"give exactly one of the options {', '.join(names)}; found {shown}", options=given
+            f"give exactly one of the options {', '.join(names)}; found {shown}{hint}",
+            options=given,
         )
 
 
@@ -271,13 +322,25 @@ def _flag(options: Mapping[str, str], name: str) -> bool:
     return value == "true"
 
 
-def _columns(text: str | None) -> tuple[str, ...] | None:
+def _names(option: str, text: str | None) -> tuple[str, ...] | None:
     if text is None:
         return None
     names = tuple(each.strip() for each in text.split(","))
     if "" in names or len(set(names)) < len(names):
         raise InvalidArgument(
-            f"the option columns is {text!r}; give different names, separated by commas",
-            option="columns",
+            f"the option {option} is {text!r}; give different names, separated by commas",
+            option=option,
         )
     return names
+
+
+def _most_commits(options: Mapping[str, str]) -> int | None:
+    text = options.get(_LIMIT)
+    if text is None:
+        return None
+    if not text.isascii() or not text.isdigit() or int(text) == 0:
+        raise InvalidArgument(
+            f"the option {_spelled(_LIMIT)} is a whole number above 0, not {text!r}",
+            option=_spelled(_LIMIT),
+        )
+    return int(text)

@@ -1,4 +1,4 @@
-"""The Spark data source `omnigraph`: reads a type or a system table, and writes to a type.
+"""The Spark data source `omnigraph`: reads a type, a system table or changes, and writes to a type.
 
 The snapshot is resolved when Spark asks for the schema, and travels with the source from then on:
 schema, partitions and every later action show the same commit. A partition is a group of fragments
@@ -20,6 +20,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import (
     DataSource,
     DataSourceReader,
+    DataSourceStreamReader,
     DataSourceWriter,
     InputPartition,
 )
@@ -27,10 +28,16 @@ from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
 from omnigraph.errors import InvalidArgument, SnapshotReclaimed
 from omnigraph.ids import MAIN_BRANCH
+from omnigraph.pipeline.datasource.change_stream import CHANGE_COLUMNS, ChangeStreamReader
 from omnigraph.pipeline.datasource.errors import told_to_spark
 from omnigraph.pipeline.datasource.filters import NEVER, table_predicate
 from omnigraph.pipeline.datasource.graph import open_source_graph, open_source_storage
-from omnigraph.pipeline.datasource.options import read_options, write_options
+from omnigraph.pipeline.datasource.options import (
+    names_stream,
+    read_options,
+    stream_options,
+    write_options,
+)
 from omnigraph.pipeline.spark.arrow_types import (
     readable_columns,
     spark_schema,
@@ -66,6 +73,8 @@ class OmnigraphDataSource(DataSource):
     def schema(self) -> StructType:
         """The columns; resolves the snapshot."""
         with told_to_spark():
+            if names_stream(self.options):
+                return _to_spark_schema(CHANGE_COLUMNS)
             options = read_options(self.options)
             with open_source_graph(options.graph, options.storage) as graph:
                 if options.system is not None:
@@ -77,6 +86,12 @@ class OmnigraphDataSource(DataSource):
     def reader(self, schema: StructType) -> DataSourceReader:
         """What plans and reads the partitions."""
         with told_to_spark():
+            if names_stream(self.options):
+                raise InvalidArgument(
+                    "changes are read as a stream: use spark.readStream; start and cursor say where"
+                    " it begins",
+                    option="start",
+                )
             options = read_options(self.options)
             if options.system is not None:
                 return SystemReader(options, schema)
@@ -84,6 +99,13 @@ class OmnigraphDataSource(DataSource):
                 options = replace(options, branch=None, snapshot=self._at)
             make = PushingReader if options.pushes_filters else TableReader
             return make(options, schema)
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's
+        """What reads the changes of a branch, commit by commit."""
+        with told_to_spark():
+            options = stream_options(self.options)
+            _require_schema(schema, _to_spark_schema(CHANGE_COLUMNS))
+            return ChangeStreamReader(options)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:  # noqa: FBT001 - Spark's
         """What stages the rows of a frame and commits them."""

@@ -23,11 +23,13 @@ from omnigraph import Graph
 from omnigraph.errors import InvalidArgument, SettingInvalid
 from omnigraph.graph.jobs.report import LoadMode
 from omnigraph.lang import compile_schema
+from omnigraph.pipeline.datasource.change_stream import CHANGE_COLUMNS
 from omnigraph.pipeline.datasource.errors import DataSourceFailed
 from omnigraph.pipeline.datasource.filters import table_predicate
 from omnigraph.pipeline.datasource.options import (
     read_options,
     storage_settings,
+    stream_options,
     write_options,
 )
 from omnigraph.pipeline.datasource.source import OmnigraphDataSource, PushingReader
@@ -102,6 +104,41 @@ def test_a_wrong_option_is_refused_by_name(given: dict[str, str], message: str) 
     with pytest.raises(InvalidArgument) as caught:
         read_options(given)
     assert message in caught.value.message
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"start": "now"}, "the option graph is missing"),
+        ({"graph": "g"}, "exactly one of the options start, cursor; found none"),
+        ({"graph": "g", "start": "now", "cursor": "c"}, "found start and cursor"),
+        ({"graph": "g", "start": "now", "type": "A"}, "no option 'type' here; did you mean types"),
+        ({"graph": "g", "start": "now", "types": "A,A"}, "the option types is 'A,A'"),
+        ({"graph": "g", "start": "now", "ops": "insert,upsert"}, "'upsert', which is none of"),
+        (
+            {"graph": "g", "start": "now", "maxCommitsPerTrigger": "0"},
+            "maxCommitsPerTrigger is a whole number above 0, not '0'",
+        ),
+        (
+            {"graph": "g", "start": "now", "maxCommitsPerTriger": "1"},
+            "did you mean maxCommitsPerTrigger",
+        ),
+    ],
+)
+def test_a_wrong_option_of_a_stream_is_refused_by_name(given: dict[str, str], message: str) -> None:
+    with pytest.raises(InvalidArgument) as caught:
+        stream_options(given)
+    assert message in caught.value.message
+
+
+def test_a_stream_is_known_by_where_it_starts() -> None:
+    source = OmnigraphDataSource({"graph": "g", "START": "now"})
+    names = [each.name for each in source.schema()]
+    assert names == CHANGE_COLUMNS.names
+    with pytest.raises(DataSourceFailed, match=r"use spark\.readStream"):
+        source.reader(source.schema())
+    with pytest.raises(DataSourceFailed, match="a stream of changes has start or cursor"):
+        OmnigraphDataSource({"graph": "g"}).schema()
 
 
 def test_the_mode_of_a_write_is_that_of_spark_or_merge() -> None:
