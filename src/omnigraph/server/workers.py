@@ -112,6 +112,8 @@ class Workers:
         if control is None:
             return ""
         try:
+            while control.poll():
+                control.recv()  # What was asked for before, and came when nobody waited any more.
             control.send(METRICS)
             return str(control.recv()) if control.poll(_METRICS_WAIT_S) else ""
         except (OSError, EOFError):

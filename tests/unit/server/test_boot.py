@@ -11,7 +11,9 @@ import socket
 import subprocess
 import sys
 import traceback
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from multiprocessing import Pipe
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
@@ -35,6 +37,8 @@ from omnigraph.server.metrics import Metrics, merged
 from omnigraph.server.plan import ServeRequest, plan_server
 from omnigraph.server.runtime import ServerRuntime
 from omnigraph.server.runtime_state import RuntimeState, classify
+from omnigraph.server.worker import METRICS
+from omnigraph.server.workers import Workers
 from omnigraph.settings import LogLevel, Secret, ServerSettings, Settings, StorageSettings
 
 if TYPE_CHECKING:
@@ -282,6 +286,28 @@ def test_maintenance_that_is_switched_off_is_not_begun(
     request = ServeRequest(source=source, settings=settings, maintains=True)
     with contextlib.closing(open_runtime(request)):
         assert bool(begun) is is_automatic
+
+
+def test_metrics_that_come_too_late_are_not_those_of_the_next_time() -> None:
+    ours, theirs = Pipe()
+    plan = plan_server(
+        ServeRequest(
+            source=GraphSource(uris={"a": "b"}),
+            settings=Settings(server=ServerSettings(unauthenticated=True)),
+        )
+    )
+    with (
+        ours,
+        theirs,
+        ThreadPoolExecutor(1) as pool,
+        listen("127.0.0.1:0") as held,
+        Workers(plan, held, 0) as workers,
+    ):
+        theirs.send("late")
+        asked = pool.submit(theirs.recv)
+        answered = pool.submit(theirs.send, "now")
+        told = workers._ask(ours)
+        assert (asked.result(), answered.result(), told) == (METRICS, None, "now")
 
 
 def test_metrics_of_workers_are_those_of_one_server() -> None:
