@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 FILE_NAME: Final = "credentials"
 _OWNER_ONLY: Final = 0o600
+_NO_SECTION: Final = "\n"
+"""What no section can be called."""
 
 
 def find_token(url: str, client: ClientSettings | None = None) -> Secret | None:
@@ -123,7 +125,10 @@ def read_credentials(home: Path | None) -> dict[str, Secret]:
 
 
 def _parse(path: Path, text: str) -> dict[str, Secret]:
-    parser = configparser.RawConfigParser(delimiters=("=",), strict=True)
+    # A section called DEFAULT would otherwise lend its token to the others.
+    parser = configparser.RawConfigParser(
+        delimiters=("=",), strict=True, default_section=_NO_SECTION
+    )
     try:
         parser.read_string(text)
     except configparser.Error as error:

@@ -16,7 +16,7 @@ from tests.serving import ACTOR, TOKEN, LiveServer, serving
 from tests.unit.cli.help_examples import ON_A_SERVER
 
 from omnigraph import Graph, connect
-from omnigraph.client.credentials import name_of
+from omnigraph.client.credentials import name_of, read_credentials
 from omnigraph.errors import PolicyError
 from omnigraph.graph.access import EVERYTHING, Decision
 
@@ -102,6 +102,17 @@ def test_a_token_is_kept_for_its_own_server(
     assert call("logout", "prod").stdout == "logged out of prod\n"
     assert call("logout", "prod").stdout == "there was no token of prod\n"
     assert call("snapshot").returncode == 1
+
+
+def test_no_name_of_a_server_lends_its_token_to_others(
+    call: Callable[..., Result], home: Path
+) -> None:
+    assert call("login", "DEFAULT", stdin=b"token-of-default\n").returncode == 0
+    assert read_credentials(home)["DEFAULT"].reveal() == "token-of-default"
+    with (home / "credentials").open("a") as file:
+        file.write("\n[prod]\n")
+    refused = call("snapshot")
+    assert (refused.returncode, "[prod] has no token" in refused.stderr) == (2, True)
 
 
 @pytest.mark.usefixtures("home")
