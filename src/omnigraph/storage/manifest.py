@@ -243,7 +243,7 @@ class ManifestStorage:
             StorageUnsupported: it can only be read.
         """
         if handle.moved is not None:
-            raise refuse_moved(self._location, "the branch")
+            raise refuse_moved(self._location, "this branch")
 
     def latest_version(self, handle: LineHandle) -> int:
         """The number of the newest version of the handle's line, fresh from storage.

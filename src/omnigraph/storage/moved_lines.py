@@ -40,9 +40,8 @@ def is_view(dataset: LanceDataset) -> bool:
 def refuse_moved(location: GraphLocation, what: str) -> StorageUnsupported:
     """The error of a write to a line that was moved."""
     return StorageUnsupported(
-        f"{what}: the graph at {location} was copied or moved, and this branch can be read, but"
-        f" not be written to here; `omnigraph clone {location} DST` makes a graph of all its"
-        " branches that can",
+        f"{what} can be read, but not be written to: the graph at {location} was copied or moved;"
+        f" `omnigraph clone {location} DST` makes a graph of it whose branches can be written to",
         location=str(location),
     )
 
@@ -54,7 +53,7 @@ def require_line(location: GraphLocation, handle: TableHandle) -> None:
         StorageUnsupported: it is one.
     """
     if is_view(handle.dataset):
-        raise refuse_moved(location, handle.layout.table_key)
+        raise refuse_moved(location, f"{handle.layout.table_key} on this branch")
 
 
 def readable(
