@@ -21,6 +21,7 @@ from omnigraph.engine.order import value_codes
 from omnigraph.engine.sums import count_rows, sum_floats, sum_integers
 from omnigraph.graph.arrays import encode, equality_codes, is_given
 from omnigraph.graph.query.compare import Const, repeated
+from omnigraph.graph.query.gather import gather
 from omnigraph.graph.query.overflow import sum_overflow, too_long_collect
 from omnigraph.lang import ir
 from omnigraph.lang.arrow_schema import arrow_type
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 
     from omnigraph.engine.evaluate import Evaluator
     from omnigraph.graph.arrays import Numbers, Values
+    from omnigraph.graph.query.budget import Budget
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +168,7 @@ def _aggregated(agg: ir.Agg, bindings: Bindings, groups: Groups, evaluator: Eval
     counts = count_rows(rows, groups.size, weights)
     match agg.func:
         case AggFunc.COLLECT:
-            return _collected(values, at, rows, counts, weights)
+            return _collected(values, at, rows, weights, counts, evaluator.budget)
         case AggFunc.COUNT:
             return pa.array(counts, pa.int64())
         case AggFunc.SUM:
@@ -186,21 +188,27 @@ def _once(places: Numbers, at: Numbers, rows: Numbers) -> tuple[Numbers, Numbers
 
 
 def _collected(
-    values: Values, at: Numbers, rows: Numbers, counts: Numbers, weights: Numbers | None
+    values: Values,
+    at: Numbers,
+    rows: Numbers,
+    weights: Numbers | None,
+    counts: Numbers,
+    budget: Budget,
 ) -> Values:
     """The values of each group in ascending order, as lists.
 
     Raises:
-        ResourceLimit: a list is too long.
+        ResourceLimit: a list is too long, or all are too large.
     """
     longest = int(counts.max()) if len(counts) else 0
     if longest > MAX_COLLECTED:
         raise too_long_collect(longest, MAX_COLLECTED)
     if weights is not None:
+        budget.require_rows(int(counts.sum()), "a `collect`")
         rows, at = np.repeat(rows, weights), np.repeat(at, weights)
     order = np.lexsort((value_codes(values)[at], rows))
     offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
-    items = values.take(at[order])
+    items = gather(values, at[order], budget, "a `collect`")
     lists: Any = pa.ListArray.from_arrays(
         pa.array(offsets, pa.int32()), items
     )  # Any: lists of any type

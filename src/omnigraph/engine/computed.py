@@ -15,7 +15,8 @@ import pyarrow.compute as pc
 
 from omnigraph.engine.truth import truths
 from omnigraph.graph.arrays import is_given
-from omnigraph.graph.query.compare import Column, Const, repeated
+from omnigraph.graph.query.compare import Column, Const
+from omnigraph.graph.query.gather import repeat
 from omnigraph.graph.query.overflow import value_overflow
 from omnigraph.graph.query.text_functions import TEXT_FUNCTIONS
 from omnigraph.lang import ir
@@ -64,7 +65,8 @@ class Computer(Generic[Rows]):
     def _values(self, expr: ir.Expr, rows: Rows) -> Values:
         operand = self.operand(expr, rows)
         if isinstance(operand, Const):
-            return repeated(operand.value, arrow_type(operand.type), self.size(rows))
+            kind, size = arrow_type(operand.type), self.size(rows)
+            return repeat(operand.value, kind, size, self.budget, "a computed value")
         return operand.values
 
     def _coalesced(self, expr: ir.Computed, rows: Rows) -> Values:

@@ -19,6 +19,7 @@ from omnigraph.engine.union_entities import UnionEntities
 from omnigraph.errors import InternalError
 from omnigraph.graph.arrays import text_array
 from omnigraph.graph.query.compare import Column, Const, Operand
+from omnigraph.graph.query.gather import gather
 from omnigraph.graph.query.pushdown import constant_value
 from omnigraph.lang import ir
 from omnigraph.lang.ir import FilterOp
@@ -107,7 +108,8 @@ class Evaluator:
         operand, at = self.of_entities(expr, bindings)
         if at is None or isinstance(operand, Const):
             return operand
-        return Column(operand.values.take(at), operand.type)
+        values = gather(operand.values, at, self.budget, "a computed value")
+        return Column(values, operand.type)
 
     def of_entities(self, expr: ir.Expr, bindings: Bindings) -> tuple[Operand, Numbers | None]:
         """A value of one variable for its distinct entities, and which one each row has.

@@ -20,7 +20,8 @@ from omnigraph.engine.evaluate import entity_values
 from omnigraph.engine.order import SortKey, candidates, order_rows, value_codes
 from omnigraph.engine.ranking import fuse, rank_rows
 from omnigraph.errors import InternalError
-from omnigraph.graph.query.compare import Column, Const, repeated
+from omnigraph.graph.query.compare import Column, Const
+from omnigraph.graph.query.gather import gather, repeat
 from omnigraph.lang import ir
 from omnigraph.lang.arrow_schema import arrow_field, arrow_type
 
@@ -220,9 +221,15 @@ class Projector:
         return self._table(columns)
 
     def _values(self, expr: ir.Expr, kind: PropType, bindings: Bindings) -> Values:
+        if isinstance(expr, ir.Prop):
+            bound = bindings.columns[expr.var]
+            values, at = entity_values(bound, expr.property)
+            is_all = bound.entities.is_everything(at)
+            return values if is_all else gather(values, at, self.budget, "the result")
         operand = self.evaluator.operand(expr, bindings)
         if isinstance(operand, Const):
-            return repeated(operand.value, arrow_type(kind), bindings.rows)
+            type_ = arrow_type(kind)
+            return repeat(operand.value, type_, bindings.rows, self.budget, "the result")
         return operand.values
 
     def _read(self, bindings: Bindings) -> Read:
@@ -237,9 +244,10 @@ class Projector:
             bound = bindings.columns[var]
             used, inverse = distinct(bound.at, bound.entities)
             for name, values in bound.entities.read(names, used).items():
-                out[var, name] = values.take(inverse)
+                out[var, name] = gather(
+                    values, inverse, self.budget, "the result", held_bytes=size_bytes
+                )
                 size_bytes += out[var, name].nbytes
-                self.budget.require_bytes(size_bytes, "the result")
         return out
 
     def _table(self, columns: Sequence[Values]) -> pa.Table:

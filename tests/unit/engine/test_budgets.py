@@ -234,7 +234,7 @@ settings = load_settings(
     {"OMNIGRAPH_DURABILITY": "process", "OMNIGRAPH_QUERY_MEMORY_BYTES": "20000000"}
 )
 with tempfile.TemporaryDirectory() as folder:
-    schema = "node P { k: String @key  bio: String }"
+    schema = "node P { k: String @key  bio: String  tags: [String]? }"
     with Graph.init(Path(folder) / "g", schema=schema, settings=settings) as graph:
         with graph.write() as writer:
             bios = [f"{at} " + "x" * 300 for at in range(800)]
@@ -243,7 +243,8 @@ with tempfile.TemporaryDirectory() as folder:
         graph.query("query q() { match { $a: P } return { $a.bio } }")
         before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         try:
-            graph.query(f"query q() {{ {sys.argv[1]} }}")
+            source = f"query q($long: [String]) {{ {sys.argv[1]} }}"
+            graph.query(source, params={"long": ["x" * 300]})
         except ResourceLimit as error:
             assert error.details["resource"] == "query_memory_bytes", error.details
         print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024)
@@ -255,11 +256,16 @@ with tempfile.TemporaryDirectory() as folder:
     thinned(
         [
             "match { $a: P $b: P $a.bio < $b.bio } return { count($a) as n }",
+            "match { $a: P $b: P } return { $a.k, collect($b.bio) as c }",
+            "match { $a: P $b: P } return { $a.k, upper($b.bio) as u, $b.bio }",
             "match { $a: P $b: P $a.k != $b.k } return { $a } order { $b.bio } limit 1",
             "match { $a: P $b: P } return { $a.bio, count($b.bio) as n, max($b.bio) as m }",
-        ]
+            "match { $a: P $b: P } return distinct { $a.k, $b.bio }",
+            "match { $a: P $b: P } return { $a.k, coalesce($b.tags, $long) as l }",
+        ],
+        keep=3,
     ),
-    ids=["filter", "order", "groups"],
+    ids=["filter", "collect", "values", "order", "groups", "distinct", "constants"],
 )
 def test_texts_of_many_rows_are_refused_or_never_held(query: str) -> None:
     """A text of each of the 640,000 rows takes 190 megabytes, and 20 are allowed."""

@@ -49,6 +49,11 @@ class Budget:
         """Time since the query began."""
         return self.clock.monotonic_us() - self._started_us
 
+    @property
+    def left_bytes(self) -> int:
+        """Memory that is not taken by what was read."""
+        return self.memory_bytes - self._read_bytes
+
     def check(self) -> None:
         """Go on, or not.
 

@@ -236,9 +236,11 @@ def _some_item(values: Values, kind: PropType, wanted: Operand) -> Mask:
 
 def repeated(value: object, kind: pa.DataType, rows: int) -> Values:
     """One value for each row."""
-    # Of nothing, and of lists, Arrow cannot repeat.
-    if not rows or isinstance(value, list | tuple):
-        return pa.array([value] * rows, kind)
+    if isinstance(value, list | tuple):  # Arrow cannot repeat a list.
+        lists: Values = pa.array([value], kind).take(pa.array(np.zeros(rows, np.int64)))
+        return lists
+    if not rows:
+        return pa.array([], kind)
     constant: Any = pa.scalar(value, kind)  # Any: a scalar of that type
     values: Values = pa.repeat(constant, rows)
     return values
