@@ -6,6 +6,7 @@ The engine is asked twice or more, in both ways to walk; no model is needed.
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 from random import Random  # noqa: TID251 - seeded
 
@@ -112,6 +113,57 @@ def test_in_a_list_not_in_it_and_null_are_all_rows(asked: list[Asked]) -> None:
                 ]
                 assert found[1] == found[3], tests
                 assert found[0] + found[1] + found[2] == every, (node.name, name, values)
+
+
+@dataclass(frozen=True)
+class _Condition:
+    """A condition, and what says that it is false, and that it is unknown."""
+
+    holds: str
+    fails: str
+    unknown: str
+
+
+def _drawn(each: Asked, node: NodeType, depth: int) -> _Condition:
+    """A random condition on `$a`; when it is unknown is spelt out by tests for null."""
+    if not depth:
+        return _compared(each, node)
+    word = each.rng.choice(("not", "and", "or"))
+    one = _drawn(each, node, depth - 1)
+    if word == "not":
+        return _Condition(f"not ({one.holds})", one.holds, one.unknown)
+    two = _drawn(each, node, depth - 1)
+    holds = f"({one.holds}) {word} ({two.holds})"
+    # With an unknown side the whole is unknown, unless the other side decides it.
+    first, second = (one.holds, two.holds) if word == "and" else (one.fails, two.fails)
+    unknown = (
+        f"({one.unknown}) and ({two.unknown}) or ({one.unknown}) and ({second})"
+        f" or ({first}) and ({two.unknown})"
+    )
+    return _Condition(holds, f"not ({holds})", unknown)
+
+
+def _compared(each: Asked, node: NodeType) -> _Condition:
+    types = ((name, item.type) for name, item in node.properties.items())
+    numbers = [name for name, kind in types if kind.is_plain and kind.scalar.is_numeric]
+    forms = ("$a.{0} > 1", "$a.{0} in [0, 1, 2.5]", "$a.{0} <= $a.{1}", "$a.{0} / 2 != $a.{1}")
+    form = each.rng.choice(forms)
+    names = [each.rng.choice(numbers) for _ in range(form.count("{"))]
+    holds = form.format(*names)
+    return _Condition(holds, f"not ({holds})", " or ".join(f"$a.{name} is null" for name in names))
+
+
+def test_a_condition_its_negation_and_the_unknown_are_all_rows(asked: list[Asked]) -> None:
+    for each in asked:
+        for node in each.nodes:
+            every = Counter(each.rows(f"match {{ $a: {node.name} }} return {{ $a }}"))
+            for depth in (1, 2):
+                drawn = _drawn(each, node, depth)
+                parts = [
+                    Counter(each.rows(f"match {{ $a: {node.name} {test} }} return {{ $a }}"))
+                    for test in (drawn.holds, f"not ({drawn.holds})", drawn.unknown)
+                ]
+                assert sum(parts, Counter()) == every, (node.name, drawn)
 
 
 def test_optional_rows_without_the_empty_ones_are_the_rows_of_the_walk(asked: list[Asked]) -> None:
