@@ -15,6 +15,7 @@ from omnigraph.graph.blobs.addresses import DENY_ALL
 from omnigraph.graph.jobs.report import LoadMode
 from omnigraph.graph.load.request import LoadRequest
 from omnigraph.ids import BranchName
+from omnigraph.pipeline.checks.way import CheckWay
 from omnigraph.pipeline.sources.request import SourceRequest, plan_source
 from omnigraph.settings import MergeStrategy
 
@@ -29,15 +30,15 @@ if TYPE_CHECKING:
 class Lane:
     """How a load on Spark checks and merges, whatever its size."""
 
-    driver_rows: int
-    """Up to so many rows are checked in the driver, more by joins."""
+    way: CheckWay
     merge: MergeStrategy
 
 
 LANES = {
-    "driver": Lane(driver_rows=1_000_000, merge=MergeStrategy.DRIVER),
-    "joins": Lane(driver_rows=0, merge=MergeStrategy.DRIVER),
-    "executors": Lane(driver_rows=0, merge=MergeStrategy.DISTRIBUTED),
+    "driver": Lane(way=CheckWay.KEYS, merge=MergeStrategy.DRIVER),
+    "whole": Lane(way=CheckWay.WHOLE, merge=MergeStrategy.DRIVER),
+    "joins": Lane(way=CheckWay.JOINS, merge=MergeStrategy.DRIVER),
+    "executors": Lane(way=CheckWay.JOINS, merge=MergeStrategy.DISTRIBUTED),
 }
 
 
@@ -47,7 +48,8 @@ class SparkOperation(Operation):
 
     load: Load
     lane: Lane
-    session: PipelineSession
+    session: PipelineSession | None
+    """`None` for tasks in this process."""
     kind = "load"
 
     def send(self, graph: Graph, branch: str) -> Told:
@@ -67,7 +69,7 @@ class SparkOperation(Operation):
             [plan_source(SourceRequest(source=str(path)), settings)],
             LoadRequest(mode=LoadMode(self.load.mode), branch=BranchName(branch)),
             external=DENY_ALL,
-            driver_rows=self.lane.driver_rows,
+            way=self.lane.way,
         )
         return told_of(job.report())
 

@@ -84,7 +84,7 @@ PAIRS = [*APPENDS, *MERGES, *UPDATES, *OVERWRITES]
 """Each mode beside each kind of write, where they meet."""
 
 STAGED = [
-    *((pair, lane) for lane in ("driver", "joins") for pair in PAIRS),
+    *((pair, lane) for lane in ("driver", "whole", "joins") for pair in PAIRS),
     *((pair, "executors") for pair in [*MERGES, *UPDATES]),
 ]
 

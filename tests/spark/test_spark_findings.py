@@ -19,7 +19,10 @@ from omnigraph.graph.jobs.report import JobReport, LoadMode
 from omnigraph.graph.load.request import LoadRequest
 from omnigraph.ids import MAIN_BRANCH
 from omnigraph.pipeline.checks import join_checks
+from omnigraph.pipeline.checks import way as ways
+from omnigraph.pipeline.checks.way import CheckWay
 from omnigraph.pipeline.intake import part_findings
+from omnigraph.pipeline.load.check import LoadCheck
 from omnigraph.pipeline.sources.request import SourceRequest, plan_source
 from omnigraph.settings import MergeStrategy, Settings, load_settings
 
@@ -27,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
+    from omnigraph.pipeline.checks.join_checks import LoadChecks
     from omnigraph.pipeline.spark.session import PipelineSession
 
 SCHEMA = """
@@ -73,6 +77,7 @@ class Loads:
         mode: str,
         *,
         is_on_spark: bool = True,
+        way: CheckWay = CheckWay.JOINS,
         **pipeline: Any,  # noqa: ANN401 - one value per setting
     ) -> JobReport:
         """With every check as a join; or by the same tasks, one after the other in this process."""
@@ -87,7 +92,7 @@ class Loads:
                 [plan_source(SourceRequest(source=str(path)), settings)],
                 LoadRequest(mode=LoadMode(mode), branch=MAIN_BRANCH),
                 external=DENY_ALL,
-                driver_rows=0,
+                way=way,
             ).report()
 
     def here(self, text: bytes, **pipeline: Any) -> JobReport:  # noqa: ANN401 - as above
@@ -156,6 +161,30 @@ def test_a_check_that_fits_as_a_whole_is_not_halved(
     found = refusal(lambda: loads.load(text, "append"))
     assert found == refusal(lambda: loads.here(text))
     assert len(found[1]["violations"]) == 3
+
+
+@pytest.mark.parametrize(("most_bytes", "is_joined"), [(1 << 20, False), (2_000, True)])
+def test_keys_are_joined_if_they_turn_out_not_to_fit_the_driver(
+    *, most_bytes: int, is_joined: bool, loads: Loads, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ways, "_LOOKED_UP_ROWS", 1)
+    monkeypatch.setattr(ways, "_JOINED_ROWS", 1)
+    joins: list[object] = []
+    joined = LoadCheck._joins
+
+    def spied(check: LoadCheck, *given: Any) -> LoadChecks:  # noqa: ANN401 - as it is called
+        joins.append(check)
+        return joined(check, *given)
+
+    monkeypatch.setattr(LoadCheck, "_joins", spied)
+    text = b"".join(node(f"p{n}") + edge("Knows", f"k{n:02}", "p0", f"p{n}") for n in range(20))
+    loads.load(text, "append", way=CheckWay.AUTO, check_driver_bytes=most_bytes)
+    assert bool(joins) == is_joined
+    bad = b"".join(edge("Likes", f"l{n:02}", "p0", f"q{n}") for n in range(20))
+    found = refusal(
+        lambda: loads.load(bad, "append", way=CheckWay.AUTO, check_driver_bytes=most_bytes)
+    )
+    assert found == refusal(lambda: loads.here(bad))
 
 
 @pytest.mark.extended

@@ -31,6 +31,7 @@ from omnigraph.graph.blobs.addresses import DENY_ALL
 from omnigraph.graph.jobs.report import JobReport, LoadMode
 from omnigraph.graph.load.request import LoadRequest
 from omnigraph.ids import BranchName
+from omnigraph.pipeline.checks.way import CheckWay
 from omnigraph.pipeline.load.input import LoadInput
 from omnigraph.pipeline.sources.request import SourceRequest, plan_source
 from omnigraph.settings import Settings
@@ -144,16 +145,14 @@ class Twins:
         text: bytes,
         mode: str,
         *,
-        driver_rows: int = 1_000_000,
+        way: CheckWay = CheckWay.AUTO,
         **options: Any,  # noqa: ANN401 - as the load takes them
     ) -> tuple[object, object]:
         """What both loads give: their tables, or their errors."""
         path = self.folder / "input.jsonl"
         path.write_bytes(text)
         local = _outcome(lambda: self.here.load(text, mode=mode, **options))  # type: ignore[arg-type]
-        spark = _outcome(
-            lambda: self.load_on_spark(str(path), mode, driver_rows=driver_rows, **options)
-        )
+        spark = _outcome(lambda: self.load_on_spark(str(path), mode, way=way, **options))
         return local, spark
 
     def load_on_spark(
@@ -161,7 +160,7 @@ class Twins:
         source: str,
         mode: str,
         *,
-        driver_rows: int = 1_000_000,
+        way: CheckWay = CheckWay.AUTO,
         **options: Any,  # noqa: ANN401 - as the load takes them
     ) -> JobReport:
         job = spark_load(
@@ -175,7 +174,7 @@ class Twins:
                 **options,
             ),
             external=DENY_ALL,
-            driver_rows=driver_rows,
+            way=way,
         )
         return job.report()
 
@@ -222,18 +221,18 @@ def test_good_rows_give_equal_graphs_and_reports(mode: str, twins: Twins) -> Non
 
 
 @pytest.mark.parametrize(
-    ("mode", "driver_rows"),
+    ("mode", "way"),
     [
-        *thinned(((mode, 1_000_000) for mode in MODES), keep=2),
-        pytest.param("append", 0, marks=pytest.mark.extended),
-        pytest.param("merge", 0, marks=pytest.mark.slow),
-        pytest.param("overwrite", 0, marks=pytest.mark.slow),
+        *thinned(((mode, CheckWay.AUTO) for mode in MODES), keep=2),
+        pytest.param("append", CheckWay.JOINS, marks=pytest.mark.extended),
+        pytest.param("merge", CheckWay.JOINS, marks=pytest.mark.slow),
+        pytest.param("overwrite", CheckWay.JOINS, marks=pytest.mark.slow),
     ],
 )
 def test_bad_rows_give_equal_errors_with_equal_lines(
-    mode: str, driver_rows: int, twins: Twins
+    mode: str, way: CheckWay, twins: Twins
 ) -> None:
-    local, spark = twins.load(BAD, mode, driver_rows=driver_rows)
+    local, spark = twins.load(BAD, mode, way=way)
     assert isinstance(local, tuple)
     assert spark == local
     twins.require_equal()
@@ -241,7 +240,7 @@ def test_bad_rows_give_equal_errors_with_equal_lines(
 
 @pytest.mark.extended
 def test_good_rows_pass_the_joins_too(twins: Twins) -> None:
-    local, spark = twins.load(GOOD, "merge", driver_rows=0)
+    local, spark = twins.load(GOOD, "merge", way=CheckWay.JOINS)
     assert isinstance(local, list), local
     assert spark == local
     twins.require_equal()
@@ -249,7 +248,7 @@ def test_good_rows_pass_the_joins_too(twins: Twins) -> None:
 
 @pytest.mark.extended
 def test_overwriting_nodes_below_edges_is_refused_alike(twins: Twins) -> None:
-    local, spark = twins.load(node("p1"), "overwrite", driver_rows=0)
+    local, spark = twins.load(node("p1"), "overwrite", way=CheckWay.JOINS)
     assert isinstance(local, tuple)
     assert spark == local
 

@@ -23,6 +23,7 @@ from omnigraph.graph.jobs.report import JobReport, LoadMode
 from omnigraph.graph.load.reject_options import parse_reject_options
 from omnigraph.graph.load.request import LoadRequest
 from omnigraph.ids import BranchName
+from omnigraph.pipeline.checks.way import CheckWay
 from omnigraph.pipeline.sources.request import SourceRequest, plan_source
 from omnigraph.settings import Settings
 
@@ -32,9 +33,6 @@ if TYPE_CHECKING:
     from omnigraph.pipeline.spark.session import PipelineSession
 
 pytestmark = pytest.mark.timeout(600)
-
-JOINS = 0
-"""So many rows the driver checks itself: none."""
 
 
 @dataclass
@@ -52,7 +50,7 @@ class Twins:
         text: bytes,
         mode: str,
         *,
-        driver_rows: int = 1_000_000,
+        way: CheckWay = CheckWay.AUTO,
         **options: Any,  # noqa: ANN401 - as the load takes them
     ) -> tuple[object, object]:
         """What both loads give: reports or errors, with the files that they wrote."""
@@ -70,7 +68,7 @@ class Twins:
         )
         spark = _outcome(
             lambda: self.load_on_spark(
-                path, mode, driver_rows=driver_rows, **{**rejects, "rejects": str(places[1])}
+                path, mode, way=way, **{**rejects, "rejects": str(places[1])}
             )
         )
         return local, spark
@@ -80,7 +78,7 @@ class Twins:
         source: object,
         mode: str,
         *,
-        driver_rows: int = 1_000_000,
+        way: CheckWay = CheckWay.AUTO,
         dry_run: bool = False,
         request: dict[str, Any] | None = None,
         **options: Any,  # noqa: ANN401 - as above
@@ -101,7 +99,7 @@ class Twins:
                 **options,
             ),
             external=DENY_ALL,
-            driver_rows=driver_rows,
+            way=way,
         )
         return job.report()
 
@@ -301,7 +299,7 @@ def test_a_cascade_rejects_the_same_nodes_by_joins(twins: Twins, mode: str) -> N
         + edge("In", "i3", "kept", "t0")
         + edge("In", "i4", "kept", "t1")
     )
-    local, spark = twins.load(text, mode, driver_rows=JOINS, cascade=True)
+    local, spark = twins.load(text, mode, way=CheckWay.JOINS, cascade=True)
     assert spark == local
     twins.require_equal()
 
@@ -371,7 +369,7 @@ def test_joins_reject_the_same_rows(mode: str, twins: Twins) -> None:
         text += edge("In", "i10", "p7", "t0") + edge("In", "own", "p7", "t1")
     # Every part of the input is a task of every join.
     twins.settings = Settings()
-    local, spark = twins.load(text, mode, driver_rows=JOINS)
+    local, spark = twins.load(text, mode, way=CheckWay.JOINS)
     assert spark == local
     assert isinstance(local, tuple)
     assert len(local) == 3, local

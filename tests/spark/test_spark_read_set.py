@@ -1,4 +1,6 @@
-"""Loads on Spark whose checks are joins, beside writers who commit before them: no rule is broken.
+"""Loads whose checks are joins, or read whole columns, beside writers who commit before them.
+
+No rule is broken.
 
 What such a check asked is held against what others changed, as in the checks of one process.
 """
@@ -21,6 +23,7 @@ from omnigraph.graph.blobs.addresses import DENY_ALL
 from omnigraph.graph.jobs.report import LoadMode
 from omnigraph.graph.load.request import LoadRequest
 from omnigraph.ids import BranchName
+from omnigraph.pipeline.checks.way import CheckWay
 from omnigraph.pipeline.sources.request import SourceRequest, plan_source
 from omnigraph.settings import MergeStrategy, Settings
 
@@ -89,18 +92,19 @@ def load(
     records: bytes,
     mode: str,
     overtake: Callable[[Graph], object],
+    way: CheckWay = CheckWay.JOINS,
 ) -> int:
     """Load while somebody else commits between staging and lease; how often it was prepared."""
     path.write_bytes(records)
     source = plan_source(SourceRequest(source=str(path)), SETTINGS)
     job = spark_load(
         graph,
-        session,
+        session if way is CheckWay.JOINS else None,
         SETTINGS,
         [source],
         LoadRequest(mode=LoadMode(mode), branch=BranchName("main")),
         external=DENY_ALL,
-        driver_rows=0,
+        way=way,
     )
     prepared: list[int] = []
 
@@ -209,15 +213,22 @@ IN_DEFAULT_SUITE = (
 )
 
 
+CASES = sorted(REFUSED, key=lambda case: case not in IN_DEFAULT_SUITE)
+
+
 @pytest.mark.parametrize(
-    "case", thinned(sorted(REFUSED, key=lambda case: case not in IN_DEFAULT_SUITE), keep=3)
+    ("case", "way"),
+    [
+        *thinned(((case, CheckWay.JOINS) for case in CASES), keep=3),
+        *thinned(((case, CheckWay.WHOLE) for case in CASES), keep=5),
+    ],
 )
 def test_a_load_that_would_break_a_rule_by_what_others_did_is_refused(
-    graph: Graph, session: PipelineSession, tmp_path: Path, case: str
+    graph: Graph, session: PipelineSession, tmp_path: Path, case: str, way: CheckWay
 ) -> None:
     records, mode, theirs, error = REFUSED[case]
     with pytest.raises(error):
-        load(graph, session, tmp_path / "input.jsonl", records, mode, theirs)
+        load(graph, session, tmp_path / "input.jsonl", records, mode, theirs, way)
     assert len(graph.commits.list()) == 3
     found = sources(graph)
     assert all(1 <= len(edges) <= 3 for edges in found.values())
@@ -233,9 +244,11 @@ def test_rows_that_others_put_into_an_empty_table_are_there_once(
     assert require_valid(graph)["Note"]["n"]["size"] == 2
 
 
-@pytest.mark.extended
+@pytest.mark.parametrize(
+    "way", [pytest.param(CheckWay.JOINS, marks=pytest.mark.extended), CheckWay.WHOLE]
+)
 def test_a_load_beside_changes_of_other_rows_is_prepared_once(
-    graph: Graph, session: PipelineSession, tmp_path: Path
+    graph: Graph, session: PipelineSession, tmp_path: Path, way: CheckWay
 ) -> None:
     """Others change rows of every table, and even rows that the load only refers to or replaces."""
     records = lines(person("ann", email="ann@x", age=5), person("eve"), visit("a1", "bob", "oslo"))
@@ -246,7 +259,7 @@ def test_a_load_beside_changes_of_other_rows_is_prepared_once(
         put(other, "Town", {"name": "oslo", "size": 3})
         put(other, "Visits", edge_row("c1", "cid", "bern"), edge_row("d1", "dan"))
 
-    assert load(graph, session, tmp_path / "input.jsonl", records, "merge", theirs) == 1
+    assert load(graph, session, tmp_path / "input.jsonl", records, "merge", theirs, way) == 1
     found = require_valid(graph)
     assert (found["Person"]["ann"]["age"], found["Person"]["bob"]["age"]) == (5, 9)
     assert sources(graph) == {"ann": ["a2"], "bob": ["a1", "b1"], "cid": ["c1"], "dan": ["d1"]}

@@ -20,6 +20,7 @@ from omnigraph.graph.jobs.pins import PINS
 from omnigraph.graph.jobs.report import LoadMode
 from omnigraph.graph.load.request import LoadRequest
 from omnigraph.ids import MAIN_BRANCH
+from omnigraph.pipeline.checks.way import CheckWay
 from omnigraph.pipeline.load import resume
 from omnigraph.pipeline.load.leftovers import LoadLeftovers
 from omnigraph.pipeline.sources.request import SourceRequest, plan_source
@@ -277,7 +278,7 @@ def test_a_stopped_load_and_the_one_that_goes_on_for_it_make_one_commit(
             started=told.append,
             resume=resume,
             # As with many rows: what nobody could have given is not looked up.
-            driver_rows=0,
+            way=CheckWay.JOINS,
         )
         return job.report()
 

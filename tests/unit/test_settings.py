@@ -71,6 +71,7 @@ CONTRACT: list[tuple[str, str, object]] = [
     ("OMNIGRAPH_PIPELINE_MAX_REJECT_RATIO", "pipeline.max_reject_ratio", 0.01),
     ("OMNIGRAPH_PIPELINE_MERGE", "pipeline.merge", "auto"),
     ("OMNIGRAPH_PIPELINE_MERGE_DRIVER_BYTES", "pipeline.merge_driver_bytes", QUARTER_OF_MEMORY),
+    ("OMNIGRAPH_PIPELINE_CHECK_DRIVER_BYTES", "pipeline.check_driver_bytes", QUARTER_OF_MEMORY),
     (
         "OMNIGRAPH_PIPELINE_ANALYTICS_LOCAL_BYTES",
         "pipeline.analytics_local_bytes",
@@ -158,7 +159,7 @@ def test_only_spark_and_pipeline_variables_have_a_config_key_named_after_them() 
     assert {key.split(".")[0] for key in keys.values()} == {"spark", "pipeline"}
     assert keys["OMNIGRAPH_SPARK_MIN_INPUT_BYTES"] == "spark.min_input_bytes"
     assert keys["OMNIGRAPH_PIPELINE_MERGE"] == "pipeline.merge"
-    assert len(keys) == 19
+    assert len(keys) == 20
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ A mask is never null: unknown counts as false.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +22,8 @@ Mask: TypeAlias = npt.NDArray[np.bool_]
 Floats: TypeAlias = npt.NDArray[np.float64]
 Values: TypeAlias = "pa.Array[pa.Scalar[pa.DataType]]"
 Ids: TypeAlias = "pa.Array[pa.StringScalar]"
+_TRIED: Final = 1_000
+
 Column: TypeAlias = "pa.Array[Any]"  # Any: the type of a column is known at run time only
 Columns: TypeAlias = "pa.ChunkedArray[Any]"  # Any: as above
 
@@ -202,10 +204,24 @@ def _codes(values: Column) -> Positions:
 
 def last_of_each(values: Column) -> Positions:
     """Positions of the last occurrence of each value, ascending; the values have no nulls."""
+    if _ascends(values):
+        return np.arange(len(values))
     codes = _codes(values)
+    if codes[-1] == len(codes) - 1:
+        # Values are numbered as they are met first: the last one is new, and so were all of them.
+        return np.arange(len(codes))
     last = np.zeros(int(codes.max(initial=-1)) + 1, np.int64)
     np.maximum.at(last, codes, np.arange(len(codes)))
     return np.sort(last)
+
+
+def _ascends(values: Column) -> bool:
+    """Whether each value is greater than the one before; tried on the first of them first."""
+    return all(
+        pc.all(pc.less(each.slice(0, len(each) - 1), each.slice(1))).as_py()
+        for each in (values.slice(0, _TRIED), values)
+        if len(each) > 1
+    )
 
 
 def order_of(ids: Column) -> Positions:

@@ -177,6 +177,9 @@ class PipelineSettings:
     merge_driver_bytes: int = _setting(
         "OMNIGRAPH_PIPELINE_MERGE_DRIVER_BYTES", parse_size, default=_QUARTER_OF_MEMORY
     )
+    check_driver_bytes: int = _setting(
+        "OMNIGRAPH_PIPELINE_CHECK_DRIVER_BYTES", parse_size, default=_QUARTER_OF_MEMORY
+    )
     analytics_local_bytes: int = _setting(
         "OMNIGRAPH_PIPELINE_ANALYTICS_LOCAL_BYTES", parse_size, default=_QUARTER_OF_MEMORY
     )

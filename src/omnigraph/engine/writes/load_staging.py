@@ -73,7 +73,8 @@ class LoadStaging:
 
     def bare_nodes(self) -> Iterator[tuple[EdgeType, int]]:
         """How many nodes would lack an edge that they need, by type of edge."""
-        return foreseen_bare_nodes(self.txn, self.deltas.values(), self._changed_ids)
+        lookups = TxnLookups(self.txn)
+        return foreseen_bare_nodes(self.txn, self.deltas.values(), lookups, self._changed_ids)
 
     def _changed_ids(self, delta: TableDelta) -> Column:
         """Ids of the rows that are not in their table as they are."""

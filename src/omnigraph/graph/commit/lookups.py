@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from omnigraph.graph.commit.read_set import AllRows, Existence, OtherHolders, RowsById, RowsByText
 from omnigraph.graph.manifest.table_refs import ref_of
+from omnigraph.graph.validation.committed import LOOKUP_KEYS
 from omnigraph.storage.predicates import In
 
 if TYPE_CHECKING:
@@ -23,6 +24,8 @@ _ENDS = ("id", "src", "dst")
 
 class TxnLookups:
     """Committed rows as one attempt to write sees them; every question goes to its read set."""
+
+    lookup_keys: int | None = LOOKUP_KEYS
 
     def __init__(self, txn: WriteTxn) -> None:
         self._txn = txn

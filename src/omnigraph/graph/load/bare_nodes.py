@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from omnigraph.graph.arrays import chosen, contained
-from omnigraph.graph.commit.lookups import TxnLookups
 from omnigraph.graph.history.snapshot import snapshot_at
 from omnigraph.graph.jobs.report import LoadMode
 from omnigraph.graph.manifest.table_refs import ref_of
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
     from omnigraph.graph.commit.txn import WriteTxn
     from omnigraph.graph.lifecycle.coordinator import GraphCoordinator
     from omnigraph.graph.manifest.rows import CommitRow, TableRef
-    from omnigraph.graph.validation import TableDelta
+    from omnigraph.graph.validation import CommittedRows, TableDelta
     from omnigraph.lang.catalog import EdgeType
 
 
@@ -68,6 +67,7 @@ def bare_node_warnings(
 def foreseen_bare_nodes(
     txn: WriteTxn,
     deltas: Iterable[TableDelta],
+    committed: CommittedRows,
     changed: Callable[[TableDelta], Column],
 ) -> Iterator[tuple[EdgeType, int]]:
     """How many nodes of a load would lack an edge of a type that asks for one, by type.
@@ -75,9 +75,10 @@ def foreseen_bare_nodes(
     Args:
         txn: what it starts from.
         deltas: what it would do.
+        committed: who answers for the rows that are there.
         changed: the ids of the nodes of a table that it would add or change.
     """
-    write = prepare_write(txn.catalog, deltas, TxnLookups(txn))
+    write = prepare_write(txn.catalog, deltas, committed)
     for item in required_edges(txn.catalog):
         node = txn.catalog.node_types[item.from_type]
         rule = CardinalityRule(item=item, node=node)

@@ -219,6 +219,8 @@ def _told(key: str, rule: str, found: Findings) -> Iterable[Broken]:
 class _Nobody:
     """Committed rows where a whole table is judged by itself: there are no others to ask."""
 
+    lookup_keys: int | None = None
+
     def existing_ids(
         self,
         item: NodeType | EdgeType,  # noqa: ARG002 - of the protocol

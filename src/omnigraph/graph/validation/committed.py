@@ -1,7 +1,8 @@
 """The questions that validation asks about committed rows, and how many keys one question holds.
 
-An implementation answers for one pinned snapshot and never sees more than `LOOKUP_KEYS` keys at a
-time; the functions here cut, ask and join. Keys reach it distinct and without nulls.
+An implementation answers for one pinned snapshot and never sees more than its `lookup_keys` keys at
+a time; the functions here cut, ask and join. Keys reach it distinct and without nulls; one that
+takes any number of them gets them as they are.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from omnigraph.lang.catalog import EdgeType, NodeType
 
 LOOKUP_KEYS: Final = 8_192
+"""What a question by key holds at most."""
 
 Endpoint: TypeAlias = Literal["src", "dst"]
 
@@ -34,8 +36,13 @@ class CommittedRows(Protocol):
     Columns come in the types of the type's `arrow_schema`; ids and endpoints are `utf8`.
     """
 
+    @property
+    def lookup_keys(self) -> int | None:
+        """How many keys one question may hold; `None` for any number, and any of them repeated."""
+        ...
+
     def existing_ids(self, item: NodeType | EdgeType, ids: Column) -> Column:
-        """Those of `ids` that are in the table, in any order."""
+        """Those of `ids` that are in the table, in any order, and maybe others that are there."""
         ...
 
     def holders(self, item: NodeType | EdgeType, claims: pa.Table) -> pa.Table:
@@ -60,8 +67,8 @@ class CommittedRows(Protocol):
 
 
 def find_ids(committed: CommittedRows, item: NodeType | EdgeType, ids: Column) -> Column:
-    """Those of `ids` that are committed."""
-    chunks = [committed.existing_ids(item, keys) for keys in _chunks(distinct(ids))]
+    """Those of `ids` that are committed, and maybe others that are."""
+    chunks = [committed.existing_ids(item, keys) for keys in _chunks(committed, ids)]
     return one_array(pa.chunked_array(chunks, pa.utf8())) if chunks else no_texts()
 
 
@@ -69,28 +76,35 @@ def find_holders(committed: CommittedRows, item: NodeType | EdgeType, claims: pa
     """`id` and members of the committed rows that hold a tuple of the claims, and maybe others."""
     fields = [item.arrow_schema.field(name) for name in claims.column_names]
     wanted = pa.schema([part.with_nullable(nullable=True) for part in fields])
+    most = committed.lookup_keys or claims.num_rows or 1
     tables = [
-        committed.holders(item, claims.slice(start, LOOKUP_KEYS)).select(wanted.names).cast(wanted)
-        for start in range(0, claims.num_rows, LOOKUP_KEYS)
+        committed.holders(item, claims.slice(start, most)).select(wanted.names).cast(wanted)
+        for start in range(0, claims.num_rows, most)
     ]
     return pa.concat_tables(tables) if tables else wanted.empty_table()
 
 
 def find_edges(committed: CommittedRows, item: EdgeType, ids: Column) -> pa.Table:
     """Ends of the committed edges with these ids."""
-    return _ends(committed.edges_by_id(item, keys) for keys in _chunks(distinct(ids)))
+    return _ends(committed.edges_by_id(item, keys) for keys in _chunks(committed, ids))
 
 
 def find_edges_at(
     committed: CommittedRows, item: EdgeType, endpoint: Endpoint, nodes: Column
 ) -> pa.Table:
     """Ends of the committed edges at these nodes."""
-    return _ends(committed.edges_at(item, endpoint, keys) for keys in _chunks(distinct(nodes)))
+    return _ends(committed.edges_at(item, endpoint, keys) for keys in _chunks(committed, nodes))
 
 
-def _chunks(keys: Column) -> Iterator[Column]:
-    for start in range(0, len(keys), LOOKUP_KEYS):
-        yield keys.slice(start, LOOKUP_KEYS)
+def _chunks(committed: CommittedRows, keys: Column) -> Iterator[Column]:
+    most = committed.lookup_keys
+    if most is None:
+        if len(keys):
+            yield keys
+        return
+    keys = distinct(keys)
+    for start in range(0, len(keys), most):
+        yield keys.slice(start, most)
 
 
 def _ends(tables: Iterable[pa.Table]) -> pa.Table:

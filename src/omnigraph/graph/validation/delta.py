@@ -55,6 +55,8 @@ class TableDelta:
     """
     repeats_edge_ids: bool = False
     """An edge id may come twice in the input, the last record wins: the rule of `merge` loads."""
+    has_new_ids: bool = False
+    """All ids were made for these rows: none comes twice, and none is committed."""
 
     @property
     def item(self) -> NodeType | EdgeType:
@@ -67,6 +69,8 @@ class TableDelta:
 
     @cached_property
     def _last(self) -> Positions:
+        if self.has_new_ids:
+            return self._identified
         ids = taken(column(self.rows.table, "id"), self._identified)
         return self._identified[last_of_each(ids)]
 
@@ -83,9 +87,14 @@ class TableDelta:
     @cached_property
     def superseded(self) -> Positions:
         """Rows that are not written: a later record of the same edge is."""
-        if not self._may_repeat:
+        if not self._may_repeat or not self.repeats_ids:
             return np.zeros(0, np.intp)
         return np.setdiff1d(self._identified, self._last, assume_unique=True)
+
+    @property
+    def repeats_ids(self) -> bool:
+        """Some id comes twice in the input."""
+        return len(self._last) < len(self._identified)
 
     @property
     def _may_repeat(self) -> bool:
@@ -103,7 +112,8 @@ class TableDelta:
 
     def _part(self, at: Positions) -> Part:
         rows = Rows(ids=column(self.rows.table, "id"), lines=self.rows.lines)
-        return Part(table=self.rows.table, rows=rows.chosen(at), at=at)
+        are_all = len(at) == self.rows.table.num_rows
+        return Part(table=self.rows.table, rows=rows if are_all else rows.chosen(at), at=at)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -157,9 +167,9 @@ class Write:
         written = contained(ids, delta.image.ids)
         if delta.replaces_all or written.all():
             return written
-        asked = chosen(ids, ~written)
-        stays = find_ids(self.committed, item, chosen(asked, ~contained(asked, delta.gone)))
-        return written | contained(ids, stays)
+        may_stay = ~written & ~contained(ids, delta.gone)
+        stays = find_ids(self.committed, item, chosen(ids, may_stay))
+        return written | (may_stay & contained(ids, stays))
 
 
 def prepare_write(

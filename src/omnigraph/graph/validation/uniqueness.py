@@ -41,12 +41,14 @@ def new_id_findings(write: Write, rule: NewIdRule, *, limit: int) -> Findings:
     delta = write.delta_of(rule.item)
     if delta.replaces_all or not len(delta.strict_ids):
         return Findings()
-    freed = contained(delta.strict_ids, delta.removed)
-    taken = find_ids(write.committed, rule.asked, chosen(delta.strict_ids, ~freed))
+    asked = chosen(delta.strict_ids, ~contained(delta.strict_ids, delta.removed))
     image = delta.image
+    failed = contained(image.ids, find_ids(write.committed, rule.asked, asked))
+    if failed.any():
+        failed &= contained(image.ids, asked)
     return masked_findings(
         rule.code,
-        contained(image.ids, taken),
+        failed,
         image.rows,
         lambda _, subject: rule.violation(subject),
         limit=limit,
@@ -56,6 +58,8 @@ def new_id_findings(write: Write, rule: NewIdRule, *, limit: int) -> Findings:
 def unique_findings(write: Write, rule: UniqueRule, *, limit: int) -> Findings:
     """Check 5b."""
     delta, kinds = write.delta_of(rule.item), rule.kinds
+    if rule.is_identity and not delta.repeats_ids:
+        return Findings()
     members = [delta.records.column(name) for name in rule.names]
     whole = np.flatnonzero(np.logical_and.reduce([is_given(member) for member in members]))
     members = [taken(member, whole) for member in members]

@@ -1,16 +1,14 @@
 """Checks 5 to 7 (unique values, ends, cardinality) by the validator itself, in one process.
 
-For loads whose keys fit easily. Committed rows are looked up by key instead of being read.
+For loads whose keys fit. Few are looked up by key in the committed rows, for many these are read.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
-import pyarrow as pa
-
-from omnigraph.graph.arrays import one_array
-from omnigraph.graph.commit.lookups import TxnLookups
+from omnigraph.graph.arrays import no_texts, one_array
 from omnigraph.graph.load.bare_nodes import foreseen_bare_nodes
 from omnigraph.graph.load.held_rules import HeldRelations, superseded_places
 from omnigraph.graph.load.rows import load_delta
@@ -18,40 +16,44 @@ from omnigraph.graph.validation import Findings, FittedRows, gather
 from omnigraph.graph.validation.delta import prepare_write
 from omnigraph.graph.validation.evaluator import check_relations
 from omnigraph.pipeline.staging.key_columns import PLACE
-from omnigraph.pipeline.staging.key_frames import read_part
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Set
+
+    import pyarrow as pa
 
     from omnigraph.graph.commit.txn import WriteTxn
     from omnigraph.graph.jobs.report import LoadMode
     from omnigraph.graph.manifest.rows import TableRef
-    from omnigraph.graph.validation import TableDelta
+    from omnigraph.graph.validation import CommittedRows, TableDelta
     from omnigraph.lang.catalog import EdgeType
-    from omnigraph.pipeline.staging.key_frames import StagedTable
-    from omnigraph.storage.graph_storage import GraphStorage
-
-DRIVER_ROWS: Final = 1_000_000
-"""Up to so many rows of input the driver checks them itself."""
 
 
 class DriverChecks:
-    """The checks of one load over one captured state; its rows are in memory."""
+    """The checks of one load over one captured state; its keys are in memory.
+
+    `keys` is what the rules compare of the staged rows, in their order. In the tables of
+    `given_ids` some id was not made for its row.
+    """
 
     def __init__(
         self,
         txn: WriteTxn,
         mode: LoadMode,
-        tables: Mapping[TableRef, StagedTable],
-        storage: GraphStorage,
+        keys: Mapping[TableRef, pa.Table],
+        committed: CommittedRows,
         *,
+        given_ids: Set[TableRef],
         sample: int,
     ) -> None:
         self._txn = txn
         self._mode = mode
+        self._committed = committed
         self._sample = sample
-        deltas = {ref: self._delta(table, storage) for ref, table in tables.items() if table.parts}
-        self._deltas = {ref: delta for ref, delta in deltas.items() if delta is not None}
+        self._deltas = {
+            ref: self._delta(ref, rows, has_new_ids=ref not in given_ids)
+            for ref, rows in keys.items()
+        }
 
     def superseded(self) -> dict[TableRef, list[int]]:
         """Places of records that a later record of the same edge id replaces, by table."""
@@ -59,24 +61,26 @@ class DriverChecks:
 
     def findings(self) -> Findings:
         """Everything that is wrong across rows; the rows of violations are places."""
-        write = prepare_write(self._txn.catalog, self._deltas.values(), TxnLookups(self._txn))
+        write = prepare_write(self._txn.catalog, self._deltas.values(), self._committed)
         return gather(check_relations(write, limit=self._sample), limit=self._sample)
 
     def bare_nodes(self) -> Iterator[tuple[EdgeType, int]]:
         """How many nodes would lack an edge that they need, by type of edge."""
-        return foreseen_bare_nodes(self._txn, self._deltas.values(), lambda nodes: nodes.image.ids)
+        deltas = self._deltas.values()
+        return foreseen_bare_nodes(
+            self._txn, deltas, self._committed, lambda nodes: nodes.image.ids
+        )
 
     def rules(self, most: int) -> HeldRelations:
         """The same rules for whoever rejects rows."""
         rows = {ref: delta.rows for ref, delta in self._deltas.items()}
-        lookups = TxnLookups(self._txn)
-        return HeldRelations(self._txn.catalog, self._mode, rows, lookups, most=most)
+        return HeldRelations(self._txn.catalog, self._mode, rows, self._committed, most=most)
 
-    def _delta(self, table: StagedTable, storage: GraphStorage) -> TableDelta | None:
-        """What is staged for a table; `None` where every row of it was left out."""
-        parts = [rows for part in table.parts for rows in read_part(storage, table, part)]
-        if not parts:
-            return None
-        rows = pa.concat_tables(parts).sort_by(PLACE).combine_chunks()
-        fitted = FittedRows(item=table.item, table=rows, lines=one_array(rows[PLACE]))
-        return load_delta(fitted, self._mode)
+    def _delta(self, ref: TableRef, keys: pa.Table, *, has_new_ids: bool) -> TableDelta:
+        """What is staged for a table."""
+        item = self._txn.tables.types[ref]
+        fitted = FittedRows(item=item, table=keys, lines=one_array(keys[PLACE]))
+        delta = load_delta(fitted, self._mode)
+        if has_new_ids:
+            delta = replace(delta, has_new_ids=True, strict_ids=no_texts())
+        return delta

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import TYPE_CHECKING
 
+from omnigraph.graph.commit.lookups import TxnLookups
+from omnigraph.graph.jobs.report import LoadMode
 from omnigraph.graph.validation import gather
 from omnigraph.pipeline.checks.asked_frames import AskedFrames
 from omnigraph.pipeline.checks.driver_checks import DriverChecks
+from omnigraph.pipeline.checks.held_keys import read_keys
 from omnigraph.pipeline.checks.join_checks import LoadChecks
 from omnigraph.pipeline.checks.join_rules import JoinRelations
 from omnigraph.pipeline.checks.rejected_rows import SparkRejects
+from omnigraph.pipeline.checks.way import CheckWay, ChosenWay, choose_way
+from omnigraph.pipeline.checks.whole_lookups import WholeLookups
 from omnigraph.pipeline.spark.lanes import require_spark
 from omnigraph.pipeline.staging.key_frames import KeyFrames
 
@@ -23,7 +27,7 @@ if TYPE_CHECKING:
     from omnigraph.graph.load.reject_files import Reject
     from omnigraph.graph.load.request import LoadRequest
     from omnigraph.graph.manifest.rows import TableRef
-    from omnigraph.graph.validation import Findings
+    from omnigraph.graph.validation import CommittedRows, Findings
     from omnigraph.lang.catalog import EdgeType
     from omnigraph.pipeline.intake.driver import InputIntake
     from omnigraph.pipeline.intake.row_stager import IntakePlan
@@ -44,11 +48,11 @@ class LoadCheck:
     bases: Mapping[TableRef, TableHandle]
     intake: InputIntake
     plan: IntakePlan
-    driver_rows: int
-    """Up to so many rows are checked by one process."""
+    way: CheckWay = CheckWay.AUTO
     _superseded: Mapping[TableRef, Sequence[int]] | None = None
     _tables: Mapping[TableRef, StagedTable] = field(default_factory=dict)
     """Every table of the graph, with what is staged for it by now."""
+    _first_checks: LoadChecks | DriverChecks | None = None
 
     def findings(self, *, limit: int) -> Findings:
         """Everything that is wrong with them; they are then readable through the views."""
@@ -81,7 +85,11 @@ class LoadCheck:
         self._open_views()
 
     def leave_out_superseded(self) -> None:
-        """Stage the parts again that have rows which later ones of the input replace."""
+        """Stage the parts again that have rows which later ones of the input replace.
+
+        No key is held from now on: a merge needs the memory.
+        """
+        self._first_checks = None
         if not self._superseded:
             return
         self.job.stages.enter("intake")
@@ -107,25 +115,54 @@ class LoadCheck:
         for item, bare in checks.bare_nodes():
             yield item, spark.runner.run("check", bare.count)
 
-    @cached_property
+    @property
     def _checks(self) -> LoadChecks | DriverChecks:
-        return self._made_checks()
+        """The checks of what was staged at first, until all is accepted."""
+        if self._first_checks is None:
+            self._first_checks = self._made_checks()
+        return self._first_checks
 
     def _made_checks(self) -> LoadChecks | DriverChecks:
         """The checks of what is staged by now."""
-        tables, mode = self._tables, self.request.mode
+        given_ids = self.intake.given_ids()
         sample = self.job.settings.pipeline.max_violations
-        spark = self.job.lane.spark
-        if spark is None or self.intake.rows <= self.driver_rows:
-            return DriverChecks(self.txn, mode, tables, self.job.storage, sample=sample)
-        frames = KeyFrames(spark.session, self.job.root, tables)
+        chosen = self._chosen_way()
+        keys = None
+        if chosen.way is not CheckWay.JOINS:
+            keys = read_keys(self.job.storage, self._tables, chosen.key_bytes)
+        if keys is None:
+            return self._joins(given_ids, sample)
+        lookups = self._lookups(chosen.way, given_ids)
+        mode = self.request.mode
+        return DriverChecks(self.txn, mode, keys, lookups, given_ids=given_ids, sample=sample)
+
+    def _chosen_way(self) -> ChosenWay:
+        if self.way is not CheckWay.AUTO:
+            return ChosenWay(way=self.way)
+        return choose_way(
+            self.txn,
+            [table.item for table in self._tables.values() if table.parts],
+            self.intake.rows,
+            has_spark=self.job.lane.spark is not None,
+            most_bytes=self.job.settings.pipeline.check_driver_bytes,
+        )
+
+    def _lookups(self, way: CheckWay, given_ids: frozenset[TableRef]) -> CommittedRows:
+        if way is not CheckWay.WHOLE:
+            return TxnLookups(self.txn)
+        strict = {ref for ref in given_ids if self.request.mode is LoadMode.APPEND}
+        return WholeLookups(self.txn, self.views.views, strict=strict, given_ids=given_ids)
+
+    def _joins(self, given_ids: frozenset[TableRef], sample: int) -> LoadChecks:
+        spark = require_spark(self.job.lane)
+        frames = KeyFrames(spark.session, self.job.root, self._tables)
         return LoadChecks(
             self.txn.catalog,
-            mode,
-            tables,
+            self.request.mode,
+            self._tables,
             AskedFrames(frames, self.txn, self.views.views),
             spark.runner,
-            given_ids=self.intake.given_ids(),
+            given_ids=given_ids,
             sample=sample,
         )
 

@@ -17,8 +17,8 @@ from omnigraph.graph.jobs.report import LoadMode
 from omnigraph.graph.load.flow import LaneNames, LoadFlow
 from omnigraph.graph.load.load_branch import readable_branch
 from omnigraph.graph.validation import Code
-from omnigraph.pipeline.checks.driver_checks import DRIVER_ROWS
 from omnigraph.pipeline.checks.staged_questions import StagedById, StagedExistence, StagedRows
+from omnigraph.pipeline.checks.way import CheckWay
 from omnigraph.pipeline.load.check import LoadCheck
 from omnigraph.pipeline.load.input import LoadInput
 from omnigraph.pipeline.load.leftovers import LoadLeftovers
@@ -64,7 +64,7 @@ class SparkLoad:
         stats: Mapping[str, object] | None = None,
         digest: str | None = None,
         started: Callable[[str], None] | None = None,
-        driver_rows: int = DRIVER_ROWS,
+        way: CheckWay = CheckWay.AUTO,
     ) -> None:
         if job.lane.spark is not None:
             paths = [file.uri for file in files_of(sources)]
@@ -76,7 +76,7 @@ class SparkLoad:
         self.stats: Mapping[str, object] = stats or {}
         self._given_digest = digest
         self._started = started
-        self._driver_rows = driver_rows
+        self._way = way
         self._views = StagedViews(job.storage)
         self._upserts = Upserts(
             store=job.graph.tables,
@@ -157,7 +157,7 @@ class SparkLoad:
             bases=bases,
             intake=intake,
             plan=plan,
-            driver_rows=self._driver_rows,
+            way=self._way,
         )
 
     def findings(self, txn: WriteTxn, *, limit: int) -> Findings:  # noqa: ARG002 - it is kept

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import pyarrow as pa
 
-from omnigraph.graph.arrays import Column, texts
-from omnigraph.graph.validation import Endpoint, FittedRows, TableDelta, fit_rows
+from omnigraph.graph.arrays import Column, column, texts
+from omnigraph.graph.validation import LOOKUP_KEYS, Endpoint, FittedRows, TableDelta, fit_rows
 from omnigraph.lang import Catalog, EdgeType, NodeType
 
 Record = Mapping[str, object]
@@ -54,6 +54,8 @@ def delta_of(
 class MemoryRows:
     """Committed rows by (is edge, type name)."""
 
+    lookup_keys: int | None = LOOKUP_KEYS
+
     def __init__(
         self, catalog: Catalog, records: Mapping[str, Sequence[Record]] | None = None
     ) -> None:
@@ -97,6 +99,16 @@ class MemoryRows:
 
     def _table(self, item: NodeType | EdgeType) -> pa.Table:
         return self.tables.get(_key(item), item.arrow_schema.empty_table())
+
+
+class WholeRows(MemoryRows):
+    """The same rows for any number of keys at a time, whose answers have more than was asked."""
+
+    lookup_keys: int | None = None
+
+    def existing_ids(self, item: NodeType | EdgeType, ids: Column) -> Column:
+        self.questions.append(len(ids))
+        return column(self._table(item), "id")
 
 
 def _key(item: NodeType | EdgeType) -> tuple[bool, str]:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.property.profiles import many, quick
 from tests.property.strategies import schemas
-from tests.unit.graph.validation.memory_rows import MemoryRows
+from tests.unit.graph.validation.memory_rows import MemoryRows, WholeRows
 from tests.unit.graph.validation.reference import (
     PlainDelta,
     PlainGraph,
@@ -128,10 +128,11 @@ def _fitted(item: NodeType | EdgeType, rows: Sequence[Row]) -> FittedRows:
 
 def _agree(write: tuple[Catalog, list[PlainDelta], PlainGraph], limit: int) -> None:
     catalog, plain, graph = write
-    committed = MemoryRows(catalog)
+    committed, whole = MemoryRows(catalog), WholeRows(catalog)
     for (is_edge, name), rows in graph.tables.items():
         item = catalog.edge_types[name] if is_edge else catalog.node_types[name]
-        committed.put(item, _fitted(item, list(rows.values())).table)
+        for each in (committed, whole):
+            each.put(item, _fitted(item, list(rows.values())).table)
     deltas = [
         TableDelta(
             rows=_fitted(one.item, one.rows),
@@ -144,6 +145,7 @@ def _agree(write: tuple[Catalog, list[PlainDelta], PlainGraph], limit: int) -> N
     ]
     expected = expected_findings(catalog, plain, graph)
     found = validate(catalog, deltas, committed, limit=limit)
+    assert validate(catalog, deltas, whole, limit=limit) == found
     assert found.total == len(expected)
     kinds = [(code, is_edge, name) for _, is_edge, name, *_, code, _ in expected]
     assert [(one.code.value, one.message) for one in found.violations] == [
