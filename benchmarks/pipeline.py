@@ -191,20 +191,24 @@ def write_lines(path: Path, nodes: int, edges: int, *, bad: int = 0) -> None:
             )
 
 
-def staged_cost(bench: Bench, load: Callable[[], object]) -> Cost:
-    """The intake of a load alone: from the end of its listing to the end of its intake."""
-    marks: dict[str, tuple[float, float]] = {}
+def stage_costs(bench: Bench, load: Callable[[], object]) -> tuple[Cost, Cost]:
+    """The intake of a load alone, from the end of its listing, and the checks after it."""
+    marks: list[tuple[float, float]] = []
 
-    def mark(name: str) -> None:
-        marks[name] = (perf_counter(), bench.meter.cpu_s())
+    def mark() -> None:
+        marks.append((perf_counter(), bench.meter.cpu_s()))
 
     with (
-        armed("spark_load.post_list", lambda: mark("begin")),
-        armed("spark_load.post_intake", lambda: mark("end")),
+        armed("spark_load.post_list", mark),
+        armed("spark_load.post_intake", mark),
+        armed("spark_load.post_check", mark),
     ):
         load()
-    begin, end = marks["begin"], marks["end"]
-    return Cost(end[0] - begin[0], end[1] - begin[1])
+    listed, taken, checked = marks
+    return (
+        Cost(taken[0] - listed[0], taken[1] - listed[1]),
+        Cost(checked[0] - taken[0], checked[1] - taken[1]),
+    )
 
 
 def load_lines(bench: Bench, lines: Path, rounds: int, rows: int) -> None:
@@ -216,18 +220,18 @@ def load_lines(bench: Bench, lines: Path, rounds: int, rows: int) -> None:
             lambda: spark.read.schema(JSON_SCHEMA).json(str(lines)).write.parquet(bench.out())
         )
 
-    def load() -> tuple[Cost, Cost]:
+    def load() -> tuple[Cost, Cost, Cost]:
         with bench.new_graph() as graph:
-            found: list[Cost] = []
+            found: list[tuple[Cost, Cost]] = []
             whole = bench.cost(
                 lambda: found.append(
-                    staged_cost(bench, lambda: graph.pipeline(spark).load(lines, mode="append"))
+                    stage_costs(bench, lambda: graph.pipeline(spark).load(lines, mode="append"))
                 )
             )
             print(f"  a whole load: {rows / whole.wall_s:,.0f} rows/s with all checks", flush=True)
-            return found[0], whole
+            return *found[0], whole
 
-    loads: list[tuple[Cost, Cost]] = []
+    loads: list[tuple[Cost, Cost, Cost]] = []
     plains: list[Cost] = []
     for number in range(rounds + 1):
         for is_ours in (True, False) if number % 2 else (False, True):
@@ -236,15 +240,10 @@ def load_lines(bench: Bench, lines: Path, rounds: int, rows: int) -> None:
             else:
                 plains.append(plain())
     # The first round warms up and is not counted.
-    bench.tell(
-        "NDJSON intake / read.json to Parquet", 1.0, [each for each, _ in loads[1:]], plains[1:]
-    )
-    bench.tell(
-        "whole NDJSON load / read.json to Parquet",
-        2.0,
-        [each for _, each in loads[1:]],
-        plains[1:],
-    )
+    intakes, checks, wholes = zip(*loads[1:], strict=True)
+    bench.tell("NDJSON intake / read.json to Parquet", 1.0, [*intakes], plains[1:])
+    bench.tell("checks of the NDJSON load / its intake", 0.5, [*checks], [*intakes])
+    bench.tell("whole NDJSON load / read.json to Parquet", 1.3, [*wholes], plains[1:])
 
 
 def load_parquet(bench: Bench, rounds: int, nodes: int, edges: int) -> None:
@@ -272,13 +271,19 @@ def load_parquet(bench: Bench, rounds: int, nodes: int, edges: int) -> None:
         with bench.new_graph() as graph:
             pipeline = graph.pipeline(spark)
             pipeline.load(people, mode="append", type="Person")
-            return staged_cost(
-                bench,
-                lambda: pipeline.load(knows, mode="append", edge="Knows", columns=columns),
+            staged.append(
+                stage_costs(
+                    bench,
+                    lambda: pipeline.load(knows, mode="append", edge="Knows", columns=columns),
+                )
             )
+            return staged[-1][0]
 
+    staged: list[tuple[Cost, Cost]] = []
     through_spark = {name: {"expr": name} for name in table.column_names}
     bench.compare("Parquet intake / Parquet to Parquet", 1.2, lambda: intake(None), plain, rounds)
+    intakes, checks = zip(*staged[1:], strict=True)
+    bench.tell("checks of the Parquet load / its intake", 0.5, [*checks], [*intakes])
     bench.compare(
         "Parquet intake through Spark's reader / Parquet to Parquet",
         2.0,
