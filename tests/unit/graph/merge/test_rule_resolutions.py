@@ -306,7 +306,7 @@ def test_a_node_that_is_kept_keeps_its_edges_by_decision(graphs: Opened) -> None
     assert planned(graph, strategy="ours") == [("L", "a", "cardinality_violation")]
     (conflict,) = graph.branches.merge_plan("b", strategy="ours").conflict_list
     remedy = json.loads(conflict.remedy or "")
-    assert _decided(graph, remedy, strategy="ours") == [("a", "ours"), ("1", "ours")]
+    assert _decided(graph, remedy, strategy="ours") == [("1", "ours"), ("a", "ours")]
     assert graph.snapshot().count("L") == 1
 
 
