@@ -237,7 +237,7 @@ def _some_item(values: Values, kind: PropType, wanted: Operand) -> Mask:
 def repeated(value: object, kind: pa.DataType, rows: int) -> Values:
     """One value for each row."""
     if isinstance(value, list | tuple):  # Arrow cannot repeat a list.
-        lists: Values = pa.array([value], kind).take(pa.array(np.zeros(rows, np.int64)))
+        lists: Values = pa.array([value], kind).take(np.zeros(rows, np.int64))
         return lists
     if not rows:
         return pa.array([], kind)
