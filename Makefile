@@ -39,7 +39,7 @@ openapi: install ## Write the OpenAPI document of the server anew
 	@.venv/bin/python -m omnigraph.server.openapi > docs/openapi.json
 
 bench: install ## Run every benchmark
-	@for file in benchmarks/{compile_queries,commits,writes,merges,queries,steady,beside,serve}.py; do \
+	@for file in benchmarks/{compile_queries,commits,writes,merges,queries,fresh_reads,steady,beside,serve}.py; do \
 		if [ -e "$$file" ]; then .venv/bin/python "$$file"; else echo "no benchmarks yet" >&2; fi; \
 	done
 
