@@ -192,7 +192,9 @@ def test_a_merge_on_executors_counts_the_files_that_are_left(loads: Loads) -> No
     rows = [node(f"p{n:03}", age=n) for n in range(70)]
     split_bytes = len(rows[0])
     text = b"".join(rows)
-    (warning,) = loads.load(text, "append", is_on_spark=False, split_bytes=split_bytes).warnings
+    (warning,) = loads.load(
+        text, "append", is_on_spark=False, way=CheckWay.AUTO, split_bytes=split_bytes
+    ).warnings
     assert warning.startswith("node:Person has 70 files of 1 row ")
     changed = b"".join(node(f"p{n:03}", age=n + 1) for n in range(5, 8))
     report = loads.load(changed, "merge", merge=MergeStrategy.DISTRIBUTED)
