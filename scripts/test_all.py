@@ -73,6 +73,7 @@ PARTS = {
     "histories": Part(
         "random histories against a model",
         (
+            "tests/property/test_change_streams.py",
             "tests/property/test_diffs.py",
             "tests/property/test_feeds.py",
             "tests/property/test_graph_histories.py",
