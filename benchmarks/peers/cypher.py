@@ -44,6 +44,12 @@ WHERE p.num >= $low AND p.num < $high AND p.num <> f.num RETURN count(*)
 MATCH (p:Person {handle: $handle})-[:Knows* SHORTEST 1..3]->(f:Person)
 WHERE f.handle <> $handle RETURN count(*)
 """,
+    "walks3": """
+MATCH (a:Person)-[:Knows]->(b:Person)-[:Knows]->(c:Person)-[:Knows]->(d:Person) RETURN count(*)
+""",
+    "walks2_first": """
+MATCH (a:Person)-[:Knows]->(b:Person)-[:Knows]->(c:Person) RETURN a.handle, b.handle LIMIT 10
+""",
     "top_degree": """
 MATCH (q:Person)-[:Knows]->(p:Person)
 RETURN p.handle, count(*) AS known_by ORDER BY known_by DESC, p.handle LIMIT 10

@@ -55,6 +55,12 @@ query hop3_count($handle: String) {
   return { count($f) as reached }
 }
 """,
+    "walks3": """
+query walks3() { match { $a: Person  $a knows $b  $b knows $c  $c knows $d } return { count($d) } }
+""",
+    "walks2_first": """
+query walks2_first() { match { $a: Person  $a knows $b  $b knows $c } return { $a, $b } limit 10 }
+""",
     "top_degree": """
 query top_degree() {
   match { $p: Person  $q knows $p }

@@ -48,6 +48,15 @@ two AS (SELECT dst FROM one UNION SELECT k.dst FROM one JOIN knows k ON k.src = 
 three AS (SELECT dst FROM two UNION SELECT k.dst FROM two JOIN knows k ON k.src = two.dst)
 SELECT count(*) FROM three WHERE dst <> (SELECT num FROM person WHERE handle = $handle)
 """,
+    "walks3": """
+WITH one AS (SELECT src, count(*) AS walks FROM knows GROUP BY src),
+two AS (SELECT k.src, sum(walks) AS walks FROM knows k JOIN one ON k.dst = one.src GROUP BY k.src)
+SELECT CAST(sum(walks) AS BIGINT) FROM knows k JOIN two ON k.dst = two.src
+""",
+    "walks2_first": """
+SELECT one.src_handle, two.src_handle
+FROM knows one JOIN knows two ON one.dst = two.src LIMIT 10
+""",
     "top_degree": """
 SELECT handle, known_by FROM (
   SELECT dst, count(*) AS known_by FROM knows GROUP BY dst ORDER BY known_by DESC, dst LIMIT 10

@@ -76,6 +76,8 @@ def workloads(persons: pa.Table, seed: int = 7) -> list[Workload]:
         _workload("hop2", "two hops, distinct ids", starts[:10], peer, 3.0),
         _workload("hop2_count", "two hops from 100 nodes, count", windows, peer, 0.5),
         _workload("hop3_count", "three hops, count", starts[:5], peer, 0.5),
+        _workload("walks3", "three hops over all, count", [{}], peer, 2.0),
+        _workload("walks2_first", "two hops over all, limit 10", [{}], peer, 3.0, compared=()),
         _workload("top_degree", "ten most known", [{}], peer, 0.5),
         _workload("no_job", "persons without a job, count", [{}], peer, 0.5),
         _workload("age_by_city", "average age by city", [{}], floor, 1.5),
@@ -85,8 +87,16 @@ def workloads(persons: pa.Table, seed: int = 7) -> list[Workload]:
     return found
 
 
-def _workload(name: str, title: str, cases: Sequence[Case], rival: Rival, goal: float) -> Workload:
-    return Workload(name=name, title=title, cases=cases, rival=rival, goal=goal)
+def _workload(
+    name: str,
+    title: str,
+    cases: Sequence[Case],
+    rival: Rival,
+    goal: float,
+    *,
+    compared: tuple[int, ...] | None = None,
+) -> Workload:
+    return Workload(name=name, title=title, cases=cases, rival=rival, goal=goal, compared=compared)
 
 
 def _searches(persons: pa.Table, chosen: pa.Table, rng: np.random.Generator) -> list[Workload]:

@@ -12,6 +12,7 @@ from tests.reference.queries import Compiled
 from tests.reference.storing import quick, store
 
 from omnigraph import Graph
+from omnigraph.engine import match
 
 _QUERIES_PER_GRAPH = 40
 _QUICK_GRAPHS = 6
@@ -24,7 +25,12 @@ _SEEDS = [
 
 
 @pytest.mark.parametrize("seed", _SEEDS)
-def test_both_traversal_modes_answer_as_the_reference_does(seed: int, tmp_path: Path) -> None:
+def test_both_traversal_modes_answer_as_the_reference_does(
+    seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if seed % 3:
+        # Few rows are not folded otherwise, and there are few in these graphs.
+        monkeypatch.setattr(match, "FOLDED_ROWS", 0)
     graph = generate_graph(seed)
     store(graph, tmp_path / "g", commits=1 + seed % 3, churn=seed % 2 == 1, seed=seed).close()
     with ExitStack() as opened:

@@ -138,7 +138,8 @@ def _product(steps: Sequence[Mapping[str, Any]]) -> int:
 
 
 def _largest(ops: Iterable[Mapping[str, Any]]) -> int:
-    """The most rows that a step is thought to leave."""
+    """The most rows that a step is thought to leave; one with a form of its own leaves few."""
+    leaving = (step for step in ops if "form" not in step)
     return max(
-        (max(int(step["est_rows"]), _largest(step.get("inner", ()))) for step in ops), default=0
+        (max(int(step["est_rows"]), _largest(step.get("inner", ()))) for step in leaving), default=0
     )

@@ -14,11 +14,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.engine.bindings import Bindings
+from omnigraph.engine.counts import count_rows
 from omnigraph.engine.entities import distinct_numbers
 from omnigraph.engine.evaluate import entity_values
 from omnigraph.engine.optional_entities import OptionalEntities
 from omnigraph.engine.order import value_codes
-from omnigraph.engine.sums import count_rows, sum_floats, sum_integers
+from omnigraph.engine.sums import sum_floats, sum_integers
 from omnigraph.graph.arrays import encode, equality_codes, is_given
 from omnigraph.graph.query.compare import Const, repeated
 from omnigraph.graph.query.gather import gather

@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from omnigraph.errors import NumericOverflow
+from omnigraph.engine.counts import count_rows, product
+from omnigraph.engine.entities import distinct
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from collections.abc import Set as AbstractSet
 
     from numpy.typing import NDArray
 
@@ -63,16 +65,36 @@ class Bindings:
 
     def weigh(self, counts: Numbers) -> Bindings:
         """The rows that count at all, each as often as given, and as before."""
-        weights = counts if self.weights is None else _product(self.weights, counts)
+        weights = counts if self.weights is None else product(self.weights, counts)
         has = counts > 0
         return replace(self.keep(has), weights=weights[has])
+
+    def fold(self, live: AbstractSet[str]) -> Bindings:
+        """The same rows without variables that nothing looks at any more.
+
+        If one variable is left, rows of one node become one row that counts as often as they did.
+        """
+        if self.tags or live >= self.columns.keys():
+            return self
+        columns = {name: bound for name, bound in self.columns.items() if name in live}
+        if len(columns) != 1:
+            return replace(self, columns=columns)
+        ((name, bound),) = columns.items()
+        used, places = distinct(bound.at, bound.entities)
+        if len(used) == self.rows:
+            return replace(self, columns=columns)
+        return Bindings(
+            rows=len(used),
+            columns={name: Bound(bound.entities, used)},
+            weights=count_rows(places, len(used), self.weights),
+        )
 
     def pair(self, rows: Numbers, other: Bindings, other_rows: Numbers) -> Bindings:
         """Rows of this match beside rows of another one that shares no variable."""
         left, right = self.keep(rows), other.keep(other_rows)
         weights = left.weights
         if right.weights is not None:
-            weights = right.weights if weights is None else _product(weights, right.weights)
+            weights = right.weights if weights is None else product(weights, right.weights)
         return Bindings(
             rows=left.rows,
             columns={**left.columns, **right.columns},
@@ -80,27 +102,6 @@ class Bindings:
             tags={**left.tags, **right.tags},
         )
 
-
-def _product(first: Numbers, second: Numbers) -> Numbers:
-    """How often rows count, exactly.
-
-    Raises:
-        NumericOverflow: that is more often than a count can say.
-    """
-    if len(first) and int(first.max()) * int(second.max()) > LARGEST_COUNT:
-        raise too_many_rows()
-    return first * second
-
-
-def too_many_rows() -> NumericOverflow:
-    """The error of a count that I64 cannot hold."""
-    return NumericOverflow(
-        "the query counts more rows than a 64-bit number holds; connect the parts of the match, or"
-        " filter more"
-    )
-
-
-LARGEST_COUNT = 2**63 - 1
 
 NOTHING = Bindings(rows=1)
 """Where every match begins."""

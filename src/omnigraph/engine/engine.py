@@ -9,10 +9,11 @@ import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from omnigraph.engine.bindings import LARGEST_COUNT
 from omnigraph.engine.caches import EngineCaches
+from omnigraph.engine.counts import LARGEST_COUNT
 from omnigraph.engine.evaluate import Evaluator
 from omnigraph.engine.expand import Expander
+from omnigraph.engine.first_rows import first_rows, in_order_of_ids
 from omnigraph.engine.match import Matcher
 from omnigraph.engine.nearest import is_exact
 from omnigraph.engine.projection import Projector
@@ -155,6 +156,7 @@ class Engine:
             params=params,
             tables=tables,
             needs=analyse_needs(query),
+            leading=in_order_of_ids(query),
             settings=self.settings,
             embedder=self._embedder,
             warmer=self._warmer,
@@ -251,10 +253,17 @@ class QueryRun:
     params: Mapping[str, object]
     tables: QueryTables
     needs: Needs
+    leading: tuple[ir.Op, ...] | None
+    """The operators by which the first rows are matched before others, if that pays."""
     settings: QuerySettings
     embedder: QueryEmbedder
     warmer: TopologyWarmer
     observer: Observer | None = None
+
+    @property
+    def read(self) -> frozenset[str] | None:
+        """The variables whose rows matter by more than their number; `None` if every row does."""
+        return self.needs.returned if self.needs.is_aggregate else None
 
     def result(self) -> pa.Table:
         """The rows of the result.
@@ -314,7 +323,10 @@ class QueryRun:
                 return projector.streamed(streamed.columns())
         bindings = best_texts(query, self.params, self.tables, search)
         if bindings is None:
-            bindings = matcher.run(query.ops)
+            if self.leading is None or query.limit is None:
+                bindings = matcher.run(query.ops, read=self.read)
+            else:
+                bindings = first_rows(self.leading, query.limit, matcher)
         if self.needs.is_aggregate:
             return projector.groups(bindings)
         return projector.rows(bindings)

@@ -14,10 +14,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.engine.bindings import Bindings, Bound
+from omnigraph.engine.counts import count_between, product
 from omnigraph.engine.entities import Entities, distinct, distinct_numbers
 from omnigraph.engine.paths import walk_paths
 from omnigraph.engine.traversal import Choice, WalkShape, choose_mode
-from omnigraph.engine.walk import Reached, count_reached, ranges, walk
+from omnigraph.engine.walk import Reached, count_reached, neighbours, ranges, walk
 from omnigraph.graph.arrays import ascending, mask_of, places_in, text_array
 from omnigraph.graph.query.pushdown import push_filters
 from omnigraph.graph.query.topology import (
@@ -34,6 +35,7 @@ from omnigraph.storage.predicates import And, In, Or
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from omnigraph.engine.counted_walks import CountedWalk
     from omnigraph.engine.evaluate import Evaluator
     from omnigraph.engine.tables import QueryTable, QueryTables
     from omnigraph.engine.warming import TopologyWarmer
@@ -49,6 +51,30 @@ _PATHS = frozenset({WalkProperty.PATH, WalkProperty.PATH_BACK})
 
 FEW_IDS = 1_024
 """Up to here entities are looked up by id rather than numbered with their whole table."""
+
+_BYTES_PER_END = 32
+"""What the end of a counted walk takes: its number, where it lies, and what it counts."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Start:
+    """Where a walk begins: its distinct sources among the nodes of a topology."""
+
+    inverse: Numbers
+    """For each row the place of its source."""
+    hops: tuple[int, int]
+    choice: Choice
+    adjacency: Adjacency
+    numbers: Numbers
+    """The number of each source, or `ABSENT` of one that has no edge."""
+    far: Ids
+    is_kept: bool
+    """The topology is that of the whole edge type."""
+
+    @property
+    def has(self) -> Mask:
+        """Which sources are numbered."""
+        return np.not_equal(self.numbers, ABSENT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,30 +95,17 @@ class Expander:
 
     def expand(self, op: ir.Expand, bindings: Bindings) -> tuple[Bindings, Choice | None]:
         """The rows with the new variables bound, and how a walk was done."""
-        edge = self.tables.snapshot.catalog.edge_types[op.edge]
         if op.edge_var is not None:
             return self._expand_edges(op, op.edge_var, bindings), None
-        source = bindings.columns[op.src_var]
-        used, inverse = distinct(source.at, source.entities)
-        hops = _hops(edge, op)
-        if hops is None or not len(used):
+        start = self._begin(op, bindings.columns[op.src_var])
+        if start is None:
             return self._bind_none(op, bindings), None
-        choice = self._choose(op, source.entities, hops[1], len(used))
-        index = self._graph_index(op, edge, choice, source.entities, used, hops[1])
-        adjacency, near, far = _side(index, op.direction)
-        is_kept = choice.mode is TraversalMode.CSR
-        numbers = source.entities.numbers_among(used, near, is_kept=is_kept)
-        is_counted = op.dst_var in self.needs.counted_only and op.walk_var is None
-        if is_counted and not op.dst_filters:
-            counts = self._count(adjacency, numbers, hops)
-            is_all = source.entities.is_everything(inverse)
-            return bindings.weigh(counts if is_all else counts[inverse]), choice
-        reached, told = self._reach(op, adjacency, numbers, hops, far)
-        reached, bound = self._join_nodes(op, reached, far, is_kept=is_kept)
+        reached, told = self._reach(op, start)
+        reached, bound = self._join_nodes(op, reached, start.far, is_kept=start.is_kept)
         columns = {op.dst_var: bound}
         if op.walk_var is not None:
             columns[op.walk_var] = self._walk_bound(op, told, reached.positions)
-        return self._bind(bindings, inverse, reached, columns), choice
+        return self._bind(bindings, start.inverse, reached, columns), start.choice
 
     def _walk_bound(
         self, op: ir.Expand, told: Mapping[str, Values], positions: Numbers | None
@@ -102,36 +115,85 @@ class Expander:
         entities = Entities(self.tables.edge(op.edge), size, columns=told)
         return Bound(entities, np.arange(size) if positions is None else positions)
 
-    def count(self, op: ir.Expand, bound: Bound) -> Numbers:
-        """How many nodes the walk from each row reaches; none of them is looked at."""
+    def count(
+        self, walk: CountedWalk, bound: Bound, *, is_test: bool = False
+    ) -> tuple[Numbers, Choice | None]:
+        """For each row how many walks begin there, and how the first hops of them were done.
+
+        For a test each counts as one at most, so that no number grows too large.
+        """
+        start = self._begin(walk.op, bound)
+        if start is None:
+            return np.zeros(len(bound.at), np.int64), None
+        if walk.further or walk.op.dst_filters:
+            counts = self._count_ends(walk, start, is_test=is_test)
+        else:
+            counts = np.zeros(len(start.numbers), np.int64)
+            counts[start.has] = count_reached(
+                start.adjacency, start.numbers[start.has], *start.hops, self.budget
+            )
+        if is_test:
+            counts = np.minimum(counts, 1)
+        is_all = bound.entities.is_everything(start.inverse)
+        return (counts if is_all else counts[start.inverse]), start.choice
+
+    def _count_ends(self, walk: CountedWalk, start: _Start, *, is_test: bool) -> Numbers:
+        """How many walks each source begins, counted from what it reaches."""
+        reached = self._neighbours(start) if start.hops == (1, 1) else None
+        if reached is None:
+            reached, _ = self._reach(walk.op, start)
+        reached, ends = self._join_nodes(walk.op, reached, start.far, is_kept=start.is_kept)
+        if not walk.further:
+            return reached.counts
+        used, at = distinct(ends.at, ends.entities)
+        used_ends = Bound(ends.entities, used)
+        weights = np.ones(len(used), np.int64)
+        for further in walk.further:
+            counts, _ = self.count(further, used_ends, is_test=is_test)
+            weights = product(weights, counts)
+        return count_between(reached.starts, weights[at])
+
+    def _neighbours(self, start: _Start) -> Reached:
+        """What sources reach by one hop. No row is made of it, so it is held to memory alone."""
+        counts = np.zeros(len(start.numbers), np.int64)
+        sources = start.numbers[start.has]
+        counts[start.has] = start.adjacency.degrees[sources]
+        starts = _starts(counts)
+        self.budget.require_bytes(_BYTES_PER_END * int(starts[-1]), "a walk")
+        return Reached(starts, neighbours(start.adjacency, sources).targets)
+
+    def has_neighbour(self, op: ir.Expand, bound: Bound) -> tuple[Mask, Choice | None]:
+        """For each row whether there is any edge: the walk of a plain negation, without walking."""
+        start = self._begin(op, bound)
+        if start is None:
+            return np.zeros(len(bound.at), bool), None
+        has = start.has
+        has = start.has
+        # A node may be numbered for its other end, or have lost its edges.
+        has[has] = start.adjacency.degrees[start.numbers[has]] > 0
+        is_all = bound.entities.is_everything(start.inverse)
+        return (has if is_all else has[start.inverse]), start.choice
+
+    def _begin(self, op: ir.Expand, bound: Bound) -> _Start | None:
+        """Where a walk from these rows begins; `None` if it leads nowhere."""
         edge = self.tables.snapshot.catalog.edge_types[op.edge]
         used, inverse = distinct(bound.at, bound.entities)
         hops = _hops(edge, op)
         if hops is None or not len(used):
-            return np.zeros(len(bound.at), np.int64)
+            return None
         choice = self._choose(op, bound.entities, hops[1], len(used))
         index = self._graph_index(op, edge, choice, bound.entities, used, hops[1])
-        adjacency, near, _ = _side(index, op.direction)
+        adjacency, near, far = _side(index, op.direction)
         is_kept = choice.mode is TraversalMode.CSR
-        numbers = bound.entities.numbers_among(used, near, is_kept=is_kept)
-        counts = self._count(adjacency, numbers, hops)
-        return counts if bound.entities.is_everything(inverse) else counts[inverse]
-
-    def has_neighbour(self, op: ir.Expand, bound: Bound) -> tuple[Mask, Choice | None]:
-        """For each row whether there is any edge: the walk of a plain negation, without walking."""
-        edge = self.tables.snapshot.catalog.edge_types[op.edge]
-        used, inverse = distinct(bound.at, bound.entities)
-        if not len(used):
-            return np.zeros(0, bool), None
-        choice = self._choose(op, bound.entities, 1, len(used))
-        index = self._graph_index(op, edge, choice, bound.entities, used, 1)
-        adjacency, near, _ = _side(index, op.direction)
-        is_kept = choice.mode is TraversalMode.CSR
-        numbers = bound.entities.numbers_among(used, near, is_kept=is_kept)
-        has = numbers != ABSENT
-        # A node may be numbered for its other end, or have lost its edges.
-        has[has] = adjacency.degrees[numbers[has]] > 0
-        return (has if bound.entities.is_everything(inverse) else has[inverse]), choice
+        return _Start(
+            inverse=inverse,
+            hops=hops,
+            choice=choice,
+            adjacency=adjacency,
+            numbers=bound.entities.numbers_among(used, near, is_kept=is_kept),
+            far=far,
+            is_kept=is_kept,
+        )
 
     def _choose(self, op: ir.Expand, sources: Entities, hops: int, frontier_rows: int) -> Choice:
         shape = WalkShape(
@@ -171,20 +233,13 @@ class Expander:
         src, dst = text_array(edge_rows["src"]), text_array(edge_rows["dst"])
         return build_graph_index(src, dst, is_same_type=is_same_type)
 
-    def _reach(
-        self,
-        op: ir.Expand,
-        adjacency: Adjacency,
-        numbers: Numbers,
-        hops: tuple[int, int],
-        ids: Ids,
-    ) -> tuple[Reached, Mapping[str, Values]]:
+    def _reach(self, op: ir.Expand, start: _Start) -> tuple[Reached, Mapping[str, Values]]:
         """What each source reaches, and what is told of the walk to it.
 
         One that has no edge reaches nothing.
         """
-        has = numbers != ABSENT
-        sources = numbers[has]
+        adjacency, hops, ids, has = start.adjacency, start.hops, start.far, start.has
+        sources = start.numbers[has]
         asked = self._asked(op)
         told: dict[str, Values] = {}
         reached: Reached | None = None
@@ -201,7 +256,7 @@ class Expander:
                 told[WalkProperty.HOPS] = pa.array(reached.hops)
         if has.all():
             return reached, told
-        counts = np.zeros(len(numbers), np.int64)
+        counts = np.zeros(len(start.numbers), np.int64)
         counts[has] = reached.counts
         return Reached(_starts(counts), reached.targets), told
 
@@ -210,13 +265,6 @@ class Expander:
         if op.walk_var is None:
             return frozenset()
         return self.needs.properties.get(op.walk_var, frozenset()) | {WalkProperty.HOPS}
-
-    def _count(self, adjacency: Adjacency, numbers: Numbers, hops: tuple[int, int]) -> Numbers:
-        """How many nodes each source reaches."""
-        has = numbers != ABSENT
-        counts = np.zeros(len(numbers), np.int64)
-        counts[has] = count_reached(adjacency, numbers[has], *hops, self.budget)
-        return counts
 
     def _join_nodes(
         self, op: ir.Expand, reached: Reached, far: Ids, *, is_kept: bool
@@ -321,8 +369,6 @@ class Expander:
 
     def _bind_none(self, op: ir.Expand, bindings: Bindings) -> Bindings:
         none = np.zeros(0, np.int64)
-        if op.dst_var in self.needs.counted_only and op.walk_var is None:
-            return bindings.keep(none)
         nobody = Entities.none(self.tables.node(op.dst_type))
         columns = {op.dst_var: Bound(nobody, none)}
         if op.walk_var is not None:

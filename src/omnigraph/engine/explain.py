@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from omnigraph.engine.counted_walks import CountedWalk, steps_of
 from omnigraph.engine.traversal import Choice, WalkShape, choose_mode
 from omnigraph.graph.query.ir_text import CALL_NAMES, expr_text, filter_text
 from omnigraph.graph.query.plan import Plan
@@ -28,6 +29,7 @@ from omnigraph.lang.ir_parts import (
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Set as AbstractSet
 
     from omnigraph.engine.engine import Engine, QueryRequest, QueryRun
     from omnigraph.engine.tables import QueryTable
@@ -52,7 +54,7 @@ def explain(engine: Engine, request: QueryRequest, *, analyze: bool = False) -> 
     else:
         run = engine.plan_only(request, query)
     explainer = _Explainer(run=run, measures=measures)
-    ops = tuple(explainer.ops(run.query.ops))
+    ops = tuple(explainer.ops(run.leading or run.query.ops, run.read))
     counts = tuple(explainer.counts())
     return Plan(
         query_name=compiled.query.name,
@@ -91,14 +93,17 @@ class _Explainer:
     _rows: dict[str, float] = field(default_factory=dict)
     """By variable: the estimated rows of the part of the match that binds it."""
 
-    def ops(self, ops: Sequence[ir.Op]) -> Iterator[dict[str, Any]]:
+    def ops(self, ops: Sequence[ir.Op], read: AbstractSet[str] | None) -> Iterator[dict[str, Any]]:
         """The steps, in the order they run."""
+        counted = _counted(ops, read)
         roots: list[str] = []
         for op in ops:
-            step = self._step(op)
+            step = self._counted_step(op) if id(op) in counted else self._step(op)
             if isinstance(op, ir.NodeScan):
                 self._warn_of_product(roots, op)
                 roots.append(op.var)
+            if ops is self.run.leading:
+                step["form"] = "as needed"
             measure = self.measures.by_op.get(id(op))
             if measure is not None:
                 step |= {"rows": measure[0], "elapsed_ms": measure[1] / 1_000}
@@ -107,16 +112,17 @@ class _Explainer:
     def counts(self) -> Iterator[dict[str, Any]]:
         """The blocks that are counted for rows of the result, each once."""
         for block in dict.fromkeys(counts_outside(self.run.query)):
-            yield {"op": "Count", "text": expr_text(block), "inner": self._inner(block.inner)}
+            inner = self._inner(block.inner, frozenset())
+            yield {"op": "Count", "text": expr_text(block), "inner": inner}
 
-    def _inner(self, ops: Sequence[ir.Op]) -> list[dict[str, Any]]:
+    def _inner(self, ops: Sequence[ir.Op], read: AbstractSet[str] | None) -> list[dict[str, Any]]:
         inner = _Explainer(
             run=self.run,
             measures=self.measures,
             warnings=self.warnings,
             _rows=dict(self._rows),
         )
-        return list(inner.ops(ops))
+        return list(inner.ops(ops, read))
 
     def _step(self, op: ir.Op) -> dict[str, Any]:
         match op:
@@ -128,12 +134,20 @@ class _Explainer:
                 rows = self._narrow(_OPAQUE)
                 return {"op": "Where", "filter": filter_text(op.filter), "est_rows": rows}
             case ir.AntiJoin() | ir.SemiJoin() | ir.Optional():
-                steps = self._inner(op.inner)
-                if isinstance(op, ir.Optional):
+                is_optional = isinstance(op, ir.Optional)
+                steps = self._inner(op.inner, None if is_optional else frozenset())
+                if is_optional:
                     rows = self._narrow(1.0)
                     return {"op": "Optional", "inner": steps, "est_rows": rows}
                 rows = self._narrow(_OPAQUE)
                 return {"op": type(op).__name__, "inner": steps, "est_rows": rows}
+
+    def _counted_step(self, op: ir.Op) -> dict[str, Any]:
+        """A hop of a walk that multiplies no row of what it begins at."""
+        before = dict(self._rows)
+        step = self._step(op)
+        self._rows |= before
+        return step | {"form": "counted"}
 
     def _scan_types(self, op: ir.NodeScan, types: Sequence[str]) -> dict[str, Any]:
         """The scans of all types of an interface as one."""
@@ -270,6 +284,13 @@ class _Explainer:
                 coverage = table.coverage().get((call.property, "Inverted"), 0.0)
                 statistics = "exact" if coverage >= 1.0 else "lagging"
                 return step | {"text": "index", "coverage": coverage, "statistics": statistics}
+
+
+def _counted(ops: Sequence[ir.Op], read: AbstractSet[str] | None) -> set[int]:
+    """The operators, by identity, of walks that are only counted."""
+    steps = () if read is None else steps_of(ops, read)
+    walks = (step for step in steps if isinstance(step, CountedWalk))
+    return {id(op) for walk in walks for op in walk.ops()}
 
 
 def _beyond_type(item: ir.Condition, var: str) -> bool:

@@ -14,11 +14,12 @@ import numpy as np
 import pyarrow as pa
 
 from omnigraph.engine.bindings import NOTHING, Bindings, Bound
+from omnigraph.engine.counted_walks import CountedWalk, Narrowing, bound_by, mentioned, steps_of
+from omnigraph.engine.counts import count_rows
 from omnigraph.engine.entities import Entities, distinct
 from omnigraph.engine.evaluate import property_values
 from omnigraph.engine.optional_entities import OptionalEntities, optional
 from omnigraph.engine.relational import join_rows
-from omnigraph.engine.sums import count_rows
 from omnigraph.engine.union_entities import of_type
 from omnigraph.graph.query.compare import common_type
 from omnigraph.lang import ir
@@ -27,7 +28,9 @@ from omnigraph.lang.ir_parts import expr_variables, variables_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from collections.abc import Set as AbstractSet
 
+    from omnigraph.engine.counted_walks import Step
     from omnigraph.engine.evaluate import Evaluator
     from omnigraph.engine.expand import Expander
     from omnigraph.engine.scan import Scanner
@@ -37,6 +40,11 @@ if TYPE_CHECKING:
 
 
 _Test: TypeAlias = ir.Where | ir.AntiJoin | ir.SemiJoin
+
+FOLDED_ROWS = 1_024
+"""Fewer rows are carried along as they are."""
+
+_NOTHING_READ: frozenset[str] = frozenset()
 
 
 class Observer(Protocol):
@@ -54,6 +62,11 @@ class _Part:
     bindings: Bindings
     variables: set[str] = field(default_factory=set)
 
+    def fold(self, live: AbstractSet[str]) -> None:
+        """Bind no longer what nobody looks at, if there are many rows of it."""
+        if self.bindings.rows > FOLDED_ROWS:
+            self.bindings = self.bindings.fold(live)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Matcher:
@@ -65,13 +78,27 @@ class Matcher:
     budget: Budget
     observer: Observer | None = None
 
-    def run(self, ops: Sequence[ir.Op], start: Bindings = NOTHING, depth: int = 0) -> Bindings:
-        """The rows that the operators leave of a start."""
+    def run(
+        self,
+        ops: Sequence[ir.Op],
+        start: Bindings = NOTHING,
+        depth: int = 0,
+        *,
+        read: AbstractSet[str] | None = None,
+        is_test: bool = False,
+    ) -> Bindings:
+        """The rows that the operators leave of a start.
+
+        With `read` only the number of rows matters but for these variables: what nobody looks at is
+        not bound, or bound no longer, and rows are weighed instead. For a test it matters only
+        whether there is a row.
+        """
+        steps: Sequence[Step] = ops if read is None else steps_of(ops, read)
         parts: list[_Part] = []
         if start.columns or start.tags:
             parts.append(_Part(bindings=start, variables=set(start.columns)))
         waiting: list[_Test] = []
-        for op in ops:
+        for op in steps:
             self.budget.check()
             before_us = self.budget.elapsed_us
             choice = None
@@ -79,21 +106,19 @@ class Matcher:
                 case ir.NodeScan():
                     part = _Part(bindings=self.scanner.scan(op), variables={op.var})
                     parts.append(part)
+                case CountedWalk():
+                    part = _owner(parts, {op.op.src_var})
+                    part.bindings, choice = self._weigh(op, part.bindings, is_test=is_test)
+                case Narrowing():
+                    part = _owner(parts, {op.src_var})
+                    part.fold(op.live | mentioned(waiting))
+                    continue
                 case ir.Expand():
                     part = _owner(parts, {op.src_var})
-                    part.bindings = of_type(part.bindings, op.src_var, self.expander.source(op))
-                    part.bindings, choice = self.expander.expand(op, part.bindings)
-                    told = (op.edge_var, op.walk_var)
-                    part.variables |= {op.dst_var, *(name for name in told if name is not None)}
+                    part.bindings, choice = self._expand(op, part.bindings)
+                    part.variables |= bound_by(op)
                 case ir.Optional():
-                    names = set(op.outer_vars)
-                    found = _find_owner(parts, names)
-                    if found is None:
-                        variables = {name for part in parts for name in part.variables}
-                        joined = self._combine(parts, waiting, depth)
-                        found = _Part(bindings=joined, variables=variables)
-                        parts, waiting = [found], []
-                    part = found
+                    part = self._joined_owner(set(op.outer_vars), parts, waiting, depth)
                     part.bindings = self._extend(op, part.bindings, depth)
                     part.variables |= {*op.vars}
                 case ir.Where() | ir.AntiJoin() | ir.SemiJoin():
@@ -103,8 +128,34 @@ class Matcher:
                         continue
                     part = owner
                     part.bindings = self._keep(op, part.bindings, depth)
-            self._tell(op, part.bindings.rows, before_us, choice)
+            told = op.op if isinstance(op, CountedWalk) else op
+            self._tell(told, part.bindings.rows, before_us, choice)
         return self._combine(parts, waiting, depth)
+
+    def _joined_owner(
+        self, names: set[str], parts: list[_Part], waiting: list[_Test], depth: int
+    ) -> _Part:
+        """The part that binds all of these; if none does, all parts become one first."""
+        owner = _find_owner(parts, names)
+        if owner is None:
+            variables = {name for part in parts for name in part.variables}
+            joined = self._combine(parts, waiting, depth)
+            owner = _Part(bindings=joined, variables=variables)
+            parts[:], waiting[:] = [owner], []
+        return owner
+
+    def _expand(self, op: ir.Expand, bindings: Bindings) -> tuple[Bindings, Choice | None]:
+        bindings = of_type(bindings, op.src_var, self.expander.source(op))
+        return self.expander.expand(op, bindings)
+
+    def _weigh(
+        self, walk: CountedWalk, bindings: Bindings, *, is_test: bool
+    ) -> tuple[Bindings, Choice | None]:
+        """The rows at which a walk begins, each as often as there are such walks."""
+        var = walk.op.src_var
+        bindings = of_type(bindings, var, self.expander.source(walk.op))
+        counts, choice = self.expander.count(walk, bindings.columns[var], is_test=is_test)
+        return bindings.weigh(counts), choice
 
     def _tell(self, op: ir.Op, rows: int, before_us: int, choice: Choice | None) -> None:
         if self.observer is not None:
@@ -211,7 +262,10 @@ class Matcher:
             },
             tags={_tag(depth): np.arange(len(first))},
         )
-        return self.run(op.inner, outer, depth + 1), inverse, len(first)
+        read = None if isinstance(op, ir.Optional) else _NOTHING_READ
+        is_test = isinstance(op, ir.AntiJoin | ir.SemiJoin)
+        solutions = self.run(op.inner, outer, depth + 1, read=read, is_test=is_test)
+        return solutions, inverse, len(first)
 
     def count(self, block: ir.CountOf, bindings: Bindings) -> Numbers:
         """How many solutions a block has for each row."""
@@ -231,7 +285,7 @@ class Matcher:
             var,
             self.expander.source(expand),
         )
-        reached = self.expander.count(expand, begun.columns[var])
+        reached, _ = self.expander.count(CountedWalk(expand), begun.columns[var])
         if begun.rows == rows:
             return reached
         counts = np.zeros(rows, np.int64)

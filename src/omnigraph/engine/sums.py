@@ -6,8 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from omnigraph.engine.bindings import LARGEST_COUNT, too_many_rows
-
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -33,18 +31,6 @@ def sum_integers(
     wide = values.astype(object)
     np.add.at(exact, groups, wide if weights is None else wide * weights.astype(object))
     return exact.astype(np.float64)
-
-
-def count_rows(groups: Numbers, size: int, weights: Numbers | None) -> Numbers:
-    """How many rows each group has."""
-    if weights is None:
-        return np.bincount(groups, minlength=size)
-    may_overflow = len(weights) * int(weights.max(initial=0)) > LARGEST_COUNT
-    if may_overflow and sum(weights.tolist()) > LARGEST_COUNT:
-        raise too_many_rows()
-    counts = np.zeros(size, np.int64)
-    np.add.at(counts, groups, weights)
-    return counts
 
 
 def sum_floats(values: NDArray[Any], groups: Numbers, size: int, weights: Numbers | None) -> Floats:

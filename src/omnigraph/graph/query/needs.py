@@ -40,6 +40,9 @@ class Needs:
     identified: frozenset[str]
     """Variables whose ids are shown, compared or grouped by."""
 
+    returned: frozenset[str]
+    """Variables that columns, groups or the order read, beside counting them."""
+
     is_aggregate: bool
 
     def of(self, var: str, item: NodeType | EdgeType) -> frozenset[str] | None:
@@ -64,6 +67,9 @@ def analyse_needs(query: ir.QueryIR) -> Needs:
     ops = (*query.ops, *counts)
     filters = list(_filters(ops))
     exprs = [leaf for expr in exprs for leaf in _leaves(expr)]
+    returned: set[str] = set()
+    for expr in exprs:
+        _note(expr, read, returned)
     exprs += [side for item in filters for side in operands_of(item)]
     seen: set[str] = set()
     for expr in exprs:
@@ -83,6 +89,7 @@ def analyse_needs(query: ir.QueryIR) -> Needs:
         counted_only=frozenset(candidates - seen - sources - outer - set(_optional(ops))),
         counted_optional=frozenset(optional - seen - sources - outer if is_aggregate else ()),
         identified=frozenset(identified),
+        returned=frozenset(returned.union(*(item.outer_vars for item in counts))),
         is_aggregate=is_aggregate,
     )
 

@@ -142,6 +142,8 @@ def _step(op: Mapping[str, Any]) -> str:
             what = "where not"
     if columns := op.get("columns"):
         what += f" reading {', '.join(columns)}"
+    if "form" in op:
+        what += f", {op['form']}"
     rows = op["est_rows"]
     estimate = f"about {rows:,} {'row' if rows == 1 else 'rows'}"
     return f"{what} ({_measures(op) if 'rows' in op else estimate})"
