@@ -41,7 +41,7 @@ FOLDER = Path(__file__).parent
 SAME_TESTS = ("test_spark_load.py", "test_spark_export.py", "test_table_frame.py")
 SHARP = (
     "test_spark_load.py::test_good_rows_give_equal_graphs_and_reports[merge]",
-    "test_spark_load.py::test_bad_rows_give_equal_errors_with_equal_lines[append-1000000]",
+    "test_spark_load.py::test_bad_rows_give_equal_errors_with_equal_lines[append-joins]",
     "test_spark_load.py::test_a_dry_run_and_a_refused_load_leave_nothing",
     "test_spark_load.py::test_a_load_sees_what_a_faster_writer_took",
     "test_spark_export.py::test_the_files_in_order_are_the_stream_of_the_graph[runs]",
