@@ -139,28 +139,42 @@ class Expander:
 
     def _count_ends(self, walk: CountedWalk, start: _Start, *, is_test: bool) -> Numbers:
         """How many walks each source begins, counted from what it reaches."""
-        reached = self._neighbours(start) if start.hops == (1, 1) else None
-        if reached is None:
+        if start.hops != (1, 1):
             reached, _ = self._reach(walk.op, start)
+            return self._count_reached(walk, start, reached, is_test=is_test)
+        # No row is made of the neighbours, so they are held to memory alone.
+        adjacency, has = start.adjacency, start.has
+        sources = start.numbers[has]
+        counts = np.zeros(len(has), np.int64)
+        if 2 * len(sources) > len(adjacency.starts):
+            # Of most nodes: to count from all is less than to pick their edges.
+            everybody = Reached(adjacency.starts, adjacency.targets)
+            of_all = self._count_reached(walk, start, everybody, is_test=is_test)
+            counts[has] = of_all[sources]
+            return counts
+        self.budget.require_bytes(_BYTES_PER_END * int(adjacency.degrees[sources].sum()), "a walk")
+        near = neighbours(adjacency, sources)
+        counts[has] = self._count_reached(walk, start, near, is_test=is_test)
+        return counts
+
+    def _count_reached(
+        self, walk: CountedWalk, start: _Start, reached: Reached, *, is_test: bool
+    ) -> Numbers:
+        """How many walks go through, or end at, what each reaches."""
         reached, ends = self._join_nodes(walk.op, reached, start.far, is_kept=start.is_kept)
         if not walk.further:
             return reached.counts
-        used, at = distinct(ends.at, ends.entities)
+        if len(ends.at) < ends.entities.size:
+            used, at = distinct(ends.at, ends.entities)
+        else:
+            # Most of them are ends: to look at all is less than to find out which.
+            used, at = ends.entities.everything, ends.at
         used_ends = Bound(ends.entities, used)
         weights = np.ones(len(used), np.int64)
         for further in walk.further:
             counts, _ = self.count(further, used_ends, is_test=is_test)
             weights = product(weights, counts)
         return count_between(reached.starts, weights[at])
-
-    def _neighbours(self, start: _Start) -> Reached:
-        """What sources reach by one hop. No row is made of it, so it is held to memory alone."""
-        counts = np.zeros(len(start.numbers), np.int64)
-        sources = start.numbers[start.has]
-        counts[start.has] = start.adjacency.degrees[sources]
-        starts = _starts(counts)
-        self.budget.require_bytes(_BYTES_PER_END * int(starts[-1]), "a walk")
-        return Reached(starts, neighbours(start.adjacency, sources).targets)
 
     def has_neighbour(self, op: ir.Expand, bound: Bound) -> tuple[Mask, Choice | None]:
         """For each row whether there is any edge: the walk of a plain negation, without walking."""
