@@ -743,7 +743,8 @@ class GraphMaintenance:
 
         Args:
             branch: only this one; all without it.
-            deep: also read every column, open older versions, and look for files nothing names.
+            deep: also read every column and the end of every file of blobs, open older versions,
+                and look for their files and for those that nothing names.
             progress: told a `StageProgress` for every table.
 
         Raises:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, cast
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -19,7 +20,7 @@ from omnigraph.storage.reading import Ids, chunks, scanner_filter
 from omnigraph.storage.signals import ObjectMissing
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from lance.blob import BlobFile
 
@@ -140,6 +141,62 @@ def blob_bytes(calls: StoreCalls, handle: TableHandle, name: str, fragments: Seq
                 described = described.storage
             total += pc.sum(pc.struct_field(described, "size")).as_py() or 0
     return total
+
+
+def lost_blobs(calls: StoreCalls, handle: TableHandle, name: str) -> Iterator[str]:
+    """For each file of blobs that is gone or cut short, the id of a row whose blob it holds.
+
+    Reads one byte of each file: the last that any row of the version needs. Holds a few numbers for
+    each file.
+    """
+    column = column_of(handle.layout, name)
+    if column not in handle.dataset.schema.names:
+        return
+    ends: dict[tuple[int, ...], tuple[int, int, str]] = {}
+    with calls.making("describe_blobs", handle.layout.table_key):
+        for batch in handle.dataset.to_batches(columns=["id", "_rowid", "_rowaddr", column]):
+            for file, end in _last_of_files(batch, column):
+                ends[file] = max(end, ends.get(file, end))
+    for _, row_id, entity_id in ends.values():
+        if not _reaches_its_end(calls, handle, column, row_id):
+            yield entity_id
+
+
+def _last_of_files(
+    batch: pa.RecordBatch, column: str
+) -> Iterator[tuple[tuple[int, ...], tuple[int, int, str]]]:
+    """Per file of blobs where the last one in it ends, with its row id and its entity."""
+    described = batch.column(column)
+    if isinstance(described, pa.ExtensionArray):
+        described = described.storage
+    kind, blob_id, position, size = (
+        pc.struct_field(described, each).fill_null(0).to_numpy(zero_copy_only=False)
+        for each in ("kind", "blob_id", "position", "size")
+    )
+    inside = np.flatnonzero((size > 0) & (kind != _EXTERNAL.as_py()))
+    if not len(inside):
+        return
+    fragment = batch.column("_rowaddr").to_numpy() >> 32
+    ends = position + size
+    files = np.stack([fragment, kind, blob_id], axis=1)[inside]
+    order = np.lexsort((ends[inside], *files.T))
+    files, inside = files[order], inside[order]
+    is_last = np.append(np.any(files[1:] != files[:-1], axis=1), [True])
+    for at, file in zip(map(int, inside[is_last]), files[is_last], strict=True):
+        row_id, entity_id = batch.column("_rowid")[at], batch.column("id")[at]
+        yield tuple(map(int, file)), (int(ends[at]), int(row_id.as_py()), str(entity_id))
+
+
+def _reaches_its_end(calls: StoreCalls, handle: TableHandle, column: str, row_id: int) -> bool:
+    try:
+        with calls.making("read_blob", handle.layout.table_key):
+            (file,) = handle.dataset.take_blobs(column, ids=[row_id])
+            if file is None:
+                return False
+            file.seek(file.size() - 1)
+            return len(file.read(1)) == 1
+    except ObjectMissing:
+        return False
 
 
 def stored_blobs(

@@ -8,6 +8,7 @@ names unless it is seven days old, because it may belong to a write that is bein
 from __future__ import annotations
 
 import contextlib
+import itertools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -18,10 +19,10 @@ from omnigraph.storage.files import line_folder, version_of_name
 from omnigraph.storage.handles import Pin, TableLayout
 from omnigraph.storage.moved_lines import is_view
 from omnigraph.storage.signals import AlreadyExists, ObjectMissing
-from omnigraph.storage.version_files import cleaned_mark, spent_marks
+from omnigraph.storage.version_files import cleaned_mark, cleaned_upto, spent_marks
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Iterator, Mapping
 
     from omnigraph.storage.calls import StoreCalls
     from omnigraph.storage.handles import TableHandle
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 
 _DETACHED: Final = "d"
 _REFS: Final = "_refs/branches"
+_DATA: Final = "data"
+_DELETIONS: Final = "_deletions"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +64,18 @@ class RemovedVersions:
 
     versions: int
     bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LineFiles:
+    """The data files of one line, and the marks of its deleted rows."""
+
+    strays: int
+    """How many data files no stored version names."""
+
+    stray_bytes: int
+    lost: Mapping[int, tuple[str, ...]]
+    """By version the files that it names and that are not there."""
 
 
 class OldVersions:
@@ -126,49 +141,70 @@ class OldVersions:
             stats = own.explain_cleanup_old_versions(versions=sorted(versions)).stats
         return RemovedVersions(versions=stats.old_versions, bytes=stats.bytes_removed)
 
-    def orphans(self, location: str, branch: str | None) -> tuple[int, int]:
-        """How many data files of a line no stored version names, and their size; opens all."""
-        layout = TableLayout(
-            table_id=TableId(0),
-            incarnation=Incarnation(0),
-            table_key=TableKey(location),
-            location=location,
-            schema=pa.schema([]),
+    def files(self, location: str, branch: str | None) -> LineFiles:
+        """The files of a line held against what its stored versions name; opens all of them."""
+        named = frozenset(
+            itertools.chain.from_iterable(names for _, names in self._named(location, branch))
         )
-        stored = [each.version for each in self.of(location, branch).versions]
-        known = self._files(layout, branch, stored)
-        prefix = f"{line_folder(location, branch)}/data/"
-        # Blobs lie in folders of their own, beside the file that names them.
-        sizes = {
-            info.path.removeprefix(prefix): info.size_bytes for info in self._objects.list(prefix)
+        folder = f"{line_folder(location, branch)}/"
+        found = {
+            info.path.removeprefix(folder): info.size_bytes
+            for part in (_DATA, _DELETIONS)
+            for info in self._objects.list(f"{folder}{part}")
         }
-        lost = [size for name, size in sizes.items() if "/" not in name and name not in known]
-        return len(lost), sum(lost)
+        strays = [size for name, size in found.items() if _is_data_file(name) and name not in named]
+        lost = named - found.keys()
+        return LineFiles(
+            strays=len(strays),
+            stray_bytes=sum(strays),
+            lost=self._lost(location, branch, lost) if lost else {},
+        )
 
-    def _files(
-        self, layout: TableLayout, branch: str | None, versions: Sequence[int]
-    ) -> dict[str, int]:
-        files: dict[str, int] = {}
-        for version in versions:
-            pin = Pin(location=layout.location, branch=branch, version=version)
+    def _lost(
+        self, location: str, branch: str | None, lost: frozenset[str]
+    ) -> Mapping[int, tuple[str, ...]]:
+        """By version what it names of the lost files; a version that has gone itself needs none."""
+        layout = _unknown_layout(location)
+        return {
+            version: tuple(sorted(lost & names))
+            for version, names in self._named(location, branch)
+            if lost & names and not self.is_moved(layout, branch, version)
+        }
+
+    def _named(self, location: str, branch: str | None) -> Iterator[tuple[int, frozenset[str]]]:
+        """The stored versions of a line, each with the files that it names."""
+        layout = _unknown_layout(location)
+        for each in self.of(location, branch).versions:
+            pin = Pin(location=location, branch=branch, version=each.version)
             with contextlib.suppress(ObjectMissing):
-                handle = self._tables.open(layout, pin)
-                files |= self._own_files(handle)
-        return files
+                yield each.version, self._own_files(self._tables.open(layout, pin))
 
-    def _own_files(self, handle: TableHandle) -> dict[str, int]:
-        """The data files of a version that lie on its own line; a branch shares its origin's.
+    def _own_files(self, handle: TableHandle) -> frozenset[str]:
+        """The files of a version that lie on its own line; a branch shares its origin's.
 
         A view names every file by a base, so those of the origin come with them.
         """
         is_moved = is_view(handle.dataset)
         with self._calls.making("fragments", handle.layout.table_key):
-            return {
-                file.path: file.file_size_bytes or 0
-                for fragment in handle.dataset.get_fragments()
-                for file in fragment.metadata.files
-                if is_moved or file.base_id is None
-            }
+            fragments = [each.metadata for each in handle.dataset.get_fragments()]
+        data = {
+            f"{_DATA}/{file.path}"
+            for fragment in fragments
+            for file in fragment.files
+            if is_moved or file.base_id is None
+        }
+        marks = ((fragment.id, fragment.deletion_file) for fragment in fragments)
+        return frozenset(data) | {
+            mark.path(number)
+            for number, mark in marks
+            if mark is not None and (is_moved or mark.base_id is None)
+        }
+
+    def cleaned_upto(self, location: str, branch: str | None) -> int | None:
+        """Up to which version a line may have been cleaned; `None` if nothing tells."""
+        if not self._location.is_local:
+            return None
+        return cleaned_upto(self._location.path(line_folder(location, branch)))
 
     def is_moved(self, layout: TableLayout, branch: str | None, version: int) -> bool:
         """Whether a line is shown by views, since the graph was moved: it stays as it is."""
@@ -205,3 +241,20 @@ class OldVersions:
             self._objects.create(f"{folder}/{cleaned_mark(highest)}", b"", durable=True)
         for spent in spent_marks(self._location.path(folder)):
             self._objects.delete(f"{folder}/{spent}")
+
+
+def _unknown_layout(location: str) -> TableLayout:
+    """A table of which only the files matter."""
+    return TableLayout(
+        table_id=TableId(0),
+        incarnation=Incarnation(0),
+        table_key=TableKey(location),
+        location=location,
+        schema=pa.schema([]),
+    )
+
+
+def _is_data_file(name: str) -> bool:
+    """Blobs lie in folders of their own, beside the file that names them."""
+    folder, _, rest = name.partition("/")
+    return folder == _DATA and "/" not in rest

@@ -182,6 +182,10 @@ class TableStorage(Protocol):
         """`_rowid` and `length` of every row, without bytes; the length of a null blob is null."""
         ...
 
+    def lost_blobs(self, handle: TableHandle, name: str) -> Iterator[str]:
+        """For each file of blobs that is gone or cut short, the id of a row whose blob it holds."""
+        ...
+
     def blob(self, handle: TableHandle, entity_id: str, name: str) -> Blob | None:
         """The blob of one row, or `None` if it is null.
 

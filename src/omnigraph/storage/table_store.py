@@ -218,6 +218,10 @@ class TableStore:
         """`_rowid` and `length` of every row, without bytes; the length of a null blob is null."""
         return blobs.blob_lengths(self._calls, handle, name)
 
+    def lost_blobs(self, handle: TableHandle, name: str) -> Iterator[str]:
+        """For each file of blobs that is gone or cut short, the id of a row whose blob it holds."""
+        return blobs.lost_blobs(self._calls, handle, name)
+
     def blob(self, handle: TableHandle, entity_id: str, name: str) -> Blob | None:
         """The blob of one row, or `None` if it is null."""
         return blobs.blob(self._calls, handle, entity_id, name)

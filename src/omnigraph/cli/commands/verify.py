@@ -20,7 +20,8 @@ Example:
 
 Checks the history of each branch, the versions and row counts that its head shows, every rule of
 the schema over all rows, and a sample of what indexes find. --deep also reads every column of every
-row, opens the versions of older commits, and tells of files that nothing names.
+row and the end of every file of blobs, opens the versions of older commits and looks for their
+files, and tells of files that nothing names.
 
 Exits with 0 only if nothing is wrong.
 """

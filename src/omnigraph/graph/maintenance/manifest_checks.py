@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from omnigraph.errors import OmnigraphError
+from omnigraph.errors import ManifestCorrupt, OmnigraphError
 from omnigraph.graph.history.named_rows import live_tags
 from omnigraph.graph.manifest.rows import RowKind, decode_commit, decode_pin
 from omnigraph.ids import MAIN_BRANCH_ID
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from omnigraph.graph.manifest.rows import CommitRow, PinRow
 
 
-def contradictions(graph: GraphCoordinator, line: ManifestLine) -> Iterator[str]:
-    """What of a line cannot be; holds its rows."""
+def contradictions(graph: GraphCoordinator, line: ManifestLine, schemas: set[str]) -> Iterator[str]:
+    """What of a line cannot be; holds its rows. `schemas` have been read, and get what is read."""
     rows = line.rows.to_pylist()
     twice = [name for name, count in Counter(row["object_id"] for row in rows).items() if count > 1]
     for name in twice:
@@ -30,6 +30,7 @@ def contradictions(graph: GraphCoordinator, line: ManifestLine) -> Iterator[str]
         if row["object_type"] == RowKind.GRAPH_COMMIT and row["seq"] is not None
     ]
     yield from _gaps(line, commits)
+    yield from _damaged_schemas(graph, commits, schemas)
     pins = [decode_pin(row) for row in rows if row["object_type"] == RowKind.TABLE_VERSION]
     yield from _unregistered(line, pins)
     yield from _strange_types(graph, line)
@@ -50,6 +51,19 @@ def _gaps(line: ManifestLine, commits: Sequence[CommitRow]) -> Iterator[str]:
         parent = commit.commit_id
     if parent != line.head.commit_id:
         yield f"the head is {line.head.commit_id}, and the last commit {parent}"
+
+
+def _damaged_schemas(
+    graph: GraphCoordinator, commits: Sequence[CommitRow], schemas: set[str]
+) -> Iterator[str]:
+    """Every schema that was in force can be read, so that older commits can."""
+    for schema_hash in sorted({commit.schema_hash for commit in commits} - schemas):
+        schemas.add(schema_hash)
+        try:
+            graph.schemas.reread(schema_hash)
+        except ManifestCorrupt as error:
+            first = min(commit.seq for commit in commits if commit.schema_hash == schema_hash)
+            yield f"commit {first}: {error.message}"
 
 
 def _unregistered(line: ManifestLine, pins: Sequence[PinRow]) -> Iterator[str]:

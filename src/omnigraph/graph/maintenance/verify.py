@@ -2,7 +2,8 @@
 
 The manifest of every branch, the versions that heads show, their row counts, every rule of the
 schema over whole tables, and a sample of what indexes find. A deep look also reads every column of
-every row, opens the versions of older commits, and looks for files that nothing names.
+every row and the end of every file of blobs, opens the versions of older commits and looks for
+their files, and for files that nothing names.
 """
 
 from __future__ import annotations
@@ -17,14 +18,14 @@ from omnigraph.errors import (
 )
 from omnigraph.graph.jobs.stage_progress import StageProgress
 from omnigraph.graph.maintenance.drift import find_drift
+from omnigraph.graph.maintenance.history_checks import HistoryChecks
 from omnigraph.graph.maintenance.index_checks import lying_indexes
 from omnigraph.graph.maintenance.leftovers import TABLE_FOLDERS
 from omnigraph.graph.maintenance.manifest_checks import contradictions
 from omnigraph.graph.maintenance.stored_image import StoredImage
 from omnigraph.graph.maintenance.table_work import silent
 from omnigraph.graph.maintenance.verify_report import Problem, VerifyReport
-from omnigraph.graph.manifest.rows import RowKind, decode_pin
-from omnigraph.graph.manifest.table_refs import bare_layout, pin_of, ref_of
+from omnigraph.graph.manifest.table_refs import pin_of, ref_of
 from omnigraph.graph.validation.bare_nodes import (
     bare_nodes_text,
     count_bare,
@@ -90,6 +91,8 @@ class _Verifying:
         self._progress = progress
         self._deep = deep
         self.seen: set[Pin] = set()
+        self._history = HistoryChecks(graph, self.seen)
+        self._schemas: set[str] = set()
         self._judged: set[tuple[Pin, ...]] = set()
         self._locations: set[str] = set()
         self.rows = 0
@@ -114,7 +117,8 @@ class _Verifying:
     def _look_at_branch(self, branch_id: BranchId, name: str) -> None:
         try:
             line = self._graph.lines.read(branch_id)
-            self._found(name, None, "manifest", contradictions(self._graph, line))
+            told = contradictions(self._graph, line, self._schemas)
+            self._found(name, None, "manifest", told)
             pins = line.pins
             tables = self._graph.schemas.tables(line.schema.schema_hash)
             self._locations |= {row.location for row in line.registrations()}
@@ -232,48 +236,26 @@ class _Verifying:
             self._problem(name, key, "index", message, missed)
         if not self._deep:
             return
+        for prop in handle.layout.blobs:
+            self._look_at_blobs(name, handle, prop)
         read = _Counted(self._graph.tables.scan(handle))
         for broken in image.unfit_values(item, read):
             self._problem(name, key, broken.rule, broken.message, broken.count)
         if read.rows != count:
             self._problem(name, key, "files", f"{read.rows:,} rows can be read")
 
-    def _look_at_history(self, line: ManifestLine, name: str) -> None:
-        """The versions of older commits that are still there, and files that none of them names."""
-        reclaimed = 0
-        for pin in _pins_of(line):
-            if pin_of(pin) in self.seen:
-                continue
-            self.seen.add(pin_of(pin))
-            if not self._graph.storage.has_version(pin_of(pin)):
-                reclaimed += 1
-                continue
-            self._look_at_older(name, pin)
-        if reclaimed:
-            self.notes.append(f"{name}: {reclaimed} versions of older commits were cleaned up")
-        for location, branch in {(pin.location, pin.branch) for pin in line.pins.values()}:
-            try:
-                count, size = self._graph.storage.old_versions.orphans(location, branch)
-            except _FAILURES as error:
-                self.notes.append(f"{name}: files of {location} cannot be compared ({error})")
-                continue
-            if count:
-                self.notes.append(
-                    f"{name}: {count} files of {location} belong to no version ({size:,} bytes)"
-                )
+    def _look_at_blobs(self, name: str, handle: TableHandle, prop: str) -> None:
+        lost = list(self._graph.tables.lost_blobs(handle, prop))
+        if lost:
+            message = f"the bytes of {prop} of {lost[0]!r} are gone; restore them"
+            self._problem(name, handle.layout.table_key, "files", message, len(lost))
 
-    def _look_at_older(self, name: str, pin: PinRow) -> None:
-        layout = bare_layout(pin.ref, pin.table_key, pin.location)
-        try:
-            count = self._graph.tables.count(self._graph.tables.open(layout, pin_of(pin)))
-        except _FAILURES as error:
-            if not self._graph.storage.has_version(pin_of(pin)):
-                return  # It is cleaned up right now.
-            self._problem(name, pin.table_key, "version", f"version {pin.version}: {error}")
-            return
-        if count != pin.row_count:
-            message = f"version {pin.version} has {count:,} rows, not {pin.row_count:,}"
-            self._problem(name, pin.table_key, "row_count", message)
+    def _look_at_history(self, line: ManifestLine, name: str) -> None:
+        for found in self._history.look_at(line):
+            if isinstance(found, str):
+                self.notes.append(f"{name}: {found}")
+            else:
+                self._problem(name, found.table_key, found.check, found.message)
 
     def _found(self, name: str, key: str | None, check: str, messages: Iterator[str]) -> None:
         for message in messages:
@@ -306,8 +288,3 @@ class _Counted:
 
 def _is_edge(item: object) -> bool:
     return isinstance(item, EdgeType)
-
-
-def _pins_of(line: ManifestLine) -> list[PinRow]:
-    rows = line.rows.to_pylist()
-    return [decode_pin(row) for row in rows if row["object_type"] == RowKind.TABLE_VERSION]

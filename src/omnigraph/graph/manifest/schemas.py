@@ -37,6 +37,14 @@ class Schemas:
                 self._loaded[schema_hash] = schema
         return schema
 
+    def reread(self, schema_hash: str) -> AcceptedSchema:
+        """The accepted schema of that hash as it is stored now, whatever was read before.
+
+        Raises:
+            ManifestCorrupt: it is missing or not what its name says.
+        """
+        return self._read(schema_hash)
+
     def tables(self, schema_hash: str) -> CatalogTables:
         """The tables of an accepted schema, with their layouts."""
         tables = self._tables.get(schema_hash)

@@ -11,6 +11,7 @@ import pytest
 from tests.unit.graph.graphs import (
     Killed,
     Opened,
+    age_files,
     committed,
     killed_at,
     listing,
@@ -161,8 +162,7 @@ def test_a_lost_version_and_a_lost_file_are_named(graphs: Opened) -> None:
     assert checks(graphs) == {("node:Person", "files"), ("edge:Knows", "files")}
     (graphs.root / "aside").rename(data)
     assert checks(graphs) == set()
-    version = f"{2**64 - 1 - pin.version:020d}.manifest"
-    (graphs.root / pin.location / "_versions" / version).unlink()
+    (graphs.root / pin.location / "_versions" / version_file(pin.version)).unlink()
     assert ("node:Person", "version") in checks(graphs)
 
 
@@ -303,7 +303,7 @@ def test_an_interrupted_write_is_told_and_is_no_fault(graphs: Opened) -> None:
     assert "is settled by the next write" in report.notes[0]
 
 
-def test_a_deep_look_tells_what_was_cleaned_up_and_what_nothing_names(graphs: Opened) -> None:
+def test_a_deep_look_tells_what_nothing_names_and_opens_older_versions(graphs: Opened) -> None:
     graph = filled(graphs)
     snapshot = graph.snapshot()
     pin = snapshot.pin(snapshot.type("Person"))
@@ -314,11 +314,107 @@ def test_a_deep_look_tells_what_was_cleaned_up_and_what_nothing_names(graphs: Op
     note, other = graphs.read_only().maintenance.verify(deep=True).notes
     assert "1 files" in note
     assert "nodes/stray belongs to no table" in other
-    oldest = 2  # the first with rows; version 1 is the creation
-    version = folder / "_versions" / f"{2**64 - 1 - oldest:020d}.manifest"
+    version = folder / "_versions" / version_file(FIRST)
     version.write_bytes(b"not a version")
     assert checks(graphs) == set()
     assert checks(graphs, deep=True) == {("node:Person", "version")}
-    version.unlink()
-    notes = graphs.read_only().maintenance.verify(deep=True).notes
-    assert [note for note in notes if "cleaned up" in note]
+
+
+FIRST = 3
+"""The version of a table that has the first rows: it begins empty, and gets a text index."""
+
+
+def aged(graphs: Opened) -> tuple[Graph, Path]:
+    """A graph a day old whose head needs no file of its older commits, and its only table."""
+    graph = graphs.init("node Person { name: String @key }", AUTO_MAINTENANCE="0")
+    upsert(graph, "ada", "ann")
+    upsert(graph, "bob")
+    graph.mutate('query gone() { delete Person where name = "ann" }')
+    graph.maintenance.optimize()
+    for name in ("dan", "eve"):
+        upsert(graph, name)
+    age_files(graphs.root)
+    return graph, graphs.root / graph.snapshot().tables[0].dataset_path
+
+
+def version_file(version: int) -> str:
+    return f"{2**64 - 1 - version:020d}.manifest"
+
+
+@pytest.mark.parametrize(
+    ("file", "check"),
+    [
+        (f"_versions/{version_file(FIRST)}", "version"),
+        ("data/*.lance", "files"),
+        ("_deletions/*", "files"),
+    ],
+)
+def test_a_deep_look_names_what_only_older_commits_need(
+    graphs: Opened, file: str, check: str
+) -> None:
+    graph, folder = aged(graphs)
+    head = graph.snapshot().handle(graph.snapshot().type("Person")).dataset
+    needed = {each.path for part in head.get_fragments() for each in part.metadata.files}
+    lost = next(each for each in folder.glob(file) if each.name not in needed)
+    assert checks(graphs, deep=True) == set()
+    lost.unlink()
+    assert checks(graphs) == set()
+    assert checks(graphs, deep=True) == {("node:Person", check)}
+
+
+def test_what_cleanup_removed_is_no_fault_unless_a_tag_needs_it(graphs: Opened) -> None:
+    graph, folder = aged(graphs)
+    tagged = graph.snapshot(1)
+    graph.tags.create("first", at=tagged.graph_commit_id)
+    assert graph.maintenance.cleanup(keep=3, confirm=True).tables[0].old_versions_removed > 0
+    report = graphs.read_only().maintenance.verify(deep=True)
+    assert report.problems == ()
+    assert [note for note in report.notes if "versions of older commits were cleaned up" in note]
+    pin = tagged.pin(tagged.type("Person"))
+    (folder / "_versions" / version_file(pin.version)).unlink()
+    assert checks(graphs, deep=True) == {("node:Person", "version")}
+    graph.tags.delete("first")
+    assert checks(graphs, deep=True) == set()
+
+
+def test_a_cleanup_that_was_cut_off_is_no_fault(graphs: Opened) -> None:
+    graph, folder = aged(graphs)
+    first = lance.dataset(str(folder), version=FIRST)
+    (data,) = [file.path for part in first.get_fragments() for file in part.metadata.files]
+    (folder / "data" / data).unlink()
+    (folder / f"cleaned-{FIRST}").touch()
+    assert checks(graphs, deep=True) == {("node:Person", "files")}, "the next one needs it, too"
+    (folder / f"cleaned-{FIRST}").rename(folder / f"cleaned-{FIRST + 2}")
+    report = graphs.read_only().maintenance.verify(deep=True)
+    assert report.problems == ()
+    assert [note for note in report.notes if "a cleanup that was cut off" in note]
+    del graph
+
+
+def test_the_schema_of_an_older_commit_that_is_lost_is_named(graphs: Opened) -> None:
+    graph = filled(graphs)
+    old = graph.schema.hash
+    graph.schema.apply(SCHEMA.replace("bio:", "more: String?  bio:"))
+    assert checks(graphs) == set()
+    (graphs.root / "__schema" / old / "schema.pg").unlink()
+    assert checks(graphs) == {(None, "manifest")}
+    assert {each.check for each in graph.maintenance.verify().problems} == {"manifest"}, "afresh"
+
+
+@pytest.mark.parametrize("damage", ["gone", "short"])
+def test_a_deep_look_names_blobs_whose_bytes_are_lost(graphs: Opened, damage: str) -> None:
+    graph = graphs.init("node File { name: String @key  content: Blob? }", AUTO_MAINTENANCE="0")
+    contents = {"none": None, "few": b"few", "much": bytes(100_000), "more": bytes(90_000)}
+    with graph.write() as writer:
+        writer.append("File", rows(*({"name": k, "content": v} for k, v in contents.items())))
+        committed(writer.commit())
+    assert checks(graphs, deep=True) == set()
+    (blobs,) = graphs.root.rglob("*.blob")
+    if damage == "gone":
+        blobs.unlink()
+    else:
+        blobs.write_bytes(blobs.read_bytes()[:-1])
+    assert checks(graphs) == set()
+    (problem,) = graphs.read_only().maintenance.verify(deep=True).problems
+    assert (problem.table_key, problem.check) == ("node:File", "files")
+    assert damage == "short" or "content of 'more'" in problem.message
