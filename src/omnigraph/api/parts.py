@@ -714,7 +714,11 @@ class GraphMaintenance:
         )
 
     def repair(
-        self, *, confirm: bool = False, force: Literal["adopt", "discard"] | None = None
+        self,
+        *,
+        confirm: bool = False,
+        force: Literal["adopt", "discard"] | None = None,
+        progress: Progress | None = None,
     ) -> RepairReport:
         """Look for tables that something outside has moved, on every branch, and repair them.
 
@@ -722,6 +726,7 @@ class GraphMaintenance:
             confirm: roll back what late writers left, and publish versions that change no row.
             force: what becomes of anything else from outside: `discard` restores what the graph
                 shows, `adopt` publishes what the table shows, if it breaks no rule.
+            progress: told a `StageProgress` for every branch.
 
         Raises:
             ReadOnlyGraph: the graph is open read-only, and `confirm` is given.
@@ -730,7 +735,9 @@ class GraphMaintenance:
         """
         if confirm:
             self._graph.require_writable()
-        return repair(self._graph, confirm=confirm, force=force, actor_id=self._actor)
+        return repair(
+            self._graph, confirm=confirm, force=force, actor_id=self._actor, progress=progress
+        )
 
     def verify(
         self,

@@ -26,6 +26,7 @@ the schema. --discard also ends writes that recovery may not settle.
 
 Exits with 1 if something is left.
 """
+_STAGES: Final = {"branches": "looking at tables"}
 
 
 def register(app: typer.Typer) -> None:
@@ -54,14 +55,18 @@ def repair(
     decision = _decision(confirm=confirm, force=force, adopt=adopt, discard=discard)
 
     from omnigraph.cli.addressing import announce_write, find_target, find_write_target
+    from omnigraph.cli.progress import ProgressLine
 
     if confirm:
         target = find_write_target(session, uri)
         announce_write(session, name_of(context), target)
     else:
         target = find_target(session, uri)
-    with target.open(writes=confirm) as graph:
-        report = graph.maintenance.repair(confirm=confirm, force=decision)
+    with (
+        ProgressLine(session.output, _STAGES, unit="branches") as line,
+        target.open(writes=confirm) as graph,
+    ):
+        report = graph.maintenance.repair(confirm=confirm, force=decision, progress=line.follow)
     if as_json:
         session.output.write_json(report.to_dict())
     else:

@@ -19,8 +19,10 @@ from omnigraph.errors import (
     RecoveryBlocked,
     StorageVersionTooNew,
 )
+from omnigraph.graph.jobs.stage_progress import StageProgress
 from omnigraph.graph.maintenance.drift import Drift, DriftClass, find_drift
 from omnigraph.graph.maintenance.stored_image import StoredImage
+from omnigraph.graph.maintenance.table_work import silent
 from omnigraph.graph.manifest.intent import Intent, PlannedPin, SidecarKind
 from omnigraph.graph.manifest.table_refs import bare_layout, pin_of
 from omnigraph.graph.recovery.leases import LeaseLost, branch_scope
@@ -32,6 +34,7 @@ from omnigraph.storage.signals import StorageSignal
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from omnigraph.graph.jobs.stage_progress import Progress
     from omnigraph.graph.lifecycle.coordinator import GraphCoordinator
     from omnigraph.graph.manifest.manifest_line import ManifestLine
     from omnigraph.graph.recovery.leases import Lease
@@ -106,6 +109,7 @@ def repair(
     confirm: bool = False,
     force: str | None = None,
     actor_id: str | None = None,
+    progress: Progress | None = None,
 ) -> RepairReport:
     """Look at the tables of every live branch and, confirmed, repair what may be.
 
@@ -119,7 +123,10 @@ def repair(
         raise InvalidArgument("force changes the graph: give confirm, too", argument="confirm")
     tables: list[RepairedTable] = []
     blocked: list[BlockedWrite] = []
-    for branch_id, name in graph.lines.live_branch_ids().items():
+    tell = progress or silent
+    branches = graph.lines.live_branch_ids()
+    for number, (branch_id, name) in enumerate(branches.items()):
+        tell(StageProgress(stage="branches", done=number, total=len(branches)))
         work = _Repairing(graph, branch_id, name, force, actor_id)
         if not confirm:
             blocked += work.look_at_writes()
@@ -308,6 +315,7 @@ class _Repairing:
         image = StoredImage(catalog=tables.catalog, store=graph.tables, handles=handles)
         item = tables.types[drift.ref]
         broken = list(image.broken_rules(item))
+        broken += image.unfit_values(item, graph.tables.scan(handles[drift.ref]))
         if isinstance(item, NodeType):
             for edge in tables.catalog.edge_types.values():
                 broken += image.broken_ends(edge, at=item)

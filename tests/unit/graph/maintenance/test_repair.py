@@ -83,6 +83,27 @@ def test_rows_from_outside_need_a_decision_and_go_when_they_are_discarded(
     require_settled(graph)
 
 
+def test_progress_is_told_branch_by_branch(graphs: Opened) -> None:
+    graph = filled(graphs)
+    graph.branches.create("rev")
+    told: list[tuple[str, int, int]] = []
+    graph.maintenance.repair(
+        confirm=True, progress=lambda now: told.append((now.stage, now.done, now.total))
+    )
+    assert told == [("branches", 0, 2), ("branches", 1, 2)]
+
+
+def test_a_value_that_no_write_would_have_taken_is_not_adopted(graphs: Opened) -> None:
+    graph = graphs.init("node Point { name: String @key  at: F64? }", AUTO_MAINTENANCE="0")
+    with graph.write() as writer:
+        writer.append("Point", rows({"name": "a", "at": 1.0}))
+        committed(writer.commit())
+    outside(graph, "Point").update({"at": "cast('nan' as double)"})
+    (table,) = graph.maintenance.repair(confirm=True, force="adopt").tables
+    assert (table.action, "is not adopted" in str(table.error)) == (None, True)
+    assert graph.snapshot().scan("Point").read_all()["at"].to_pylist() == [1.0]
+
+
 def test_rows_from_outside_are_adopted_when_they_break_no_rule(graphs: Opened) -> None:
     graph = filled(graphs)
     outside(graph).update({"age": "7"}, where="name = 'a'")
