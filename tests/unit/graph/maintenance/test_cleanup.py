@@ -409,7 +409,11 @@ def test_a_write_that_was_armed_keeps_what_it_expects(graphs: Opened) -> None:
     needed = needed_now(graph._graph)["sidecars"]
     assert needed == {(pin.location, None): {pin.version, pin.version + 1}}
     age_files(graphs.root)
-    clean(graph)  # settles it first
+    armed = graphs.root / "__recovery" / "main"
+    clean(graph, confirm=False)
+    assert len(list(armed.iterdir())) == 1, "who looks settles nothing"
+    clean(graph)
+    assert not list(armed.iterdir()), "it is settled first"
     assert names(graph) == [f"p{number}" for number in range(8)]
     upsert(graph, "next")
     require_settled(graph)
@@ -681,7 +685,8 @@ def test_the_table_of_a_dropped_type_goes_when_no_commit_that_stays_shows_it(
     location = next(
         each for each in graph.snapshot().tables if each.table_key == "node:Old"
     ).dataset_path
-    with_old = graph.snapshot().graph_commit_id
+    before = graph.snapshot()
+    with_old = before.graph_commit_id
     graph.tags.create("with-old")
     graph.schema.apply("node Person { name: String @key }", allow_data_loss=True)
     now = graphs.open()
@@ -695,6 +700,12 @@ def test_the_table_of_a_dropped_type_goes_when_no_commit_that_stays_shows_it(
     graph.tags.delete("with-old")
     assert not goes(now, older_than="0s"), "it was in force a moment ago"
     assert not goes(graph, keep=3), "the commit before is one of three"
+    parts, settings = graph._graph, load_settings({}).storage
+    with pin_for_job(
+        parts.storage.objects, parts.clock, settings, operation_id="job", kind="export"
+    ) as pin:
+        pin.hold([before.handle(before.type("Old"))])
+        assert not goes(graph, older_than="0s"), "a job reads it"
     assert goes(graph, older_than="0s", confirm=True)
     assert not (graphs.root / location).exists()
     with pytest.raises(SnapshotReclaimed):

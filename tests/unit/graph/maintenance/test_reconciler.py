@@ -197,6 +197,24 @@ def test_a_round_keeps_what_the_newest_commits_of_each_branch_show(graphs: Opene
     assert readable("dev") == [4, 5, 6, 7, 8, 12, 13, 14, 15, 16]
 
 
+def test_a_round_keeps_the_table_of_a_dropped_type_while_a_newest_commit_shows_it(
+    graphs: Opened,
+) -> None:
+    graph = graphs.init("node Person { name: String @key } node Old { name: String @key }")
+    with graph.write() as writer:
+        writer.append("Old", people("x"))
+        writer.commit()
+    with_old = graph.snapshot().graph_commit_id
+    graph.schema.apply("node Person { name: String @key }")
+    later = graphs.coordinated(clock=Later(), MAINTENANCE_KEEP_VERSIONS="2")
+    later.maintenance.run_due()
+    assert later.snapshot(with_old).scan("Old").read_all().num_rows == 1
+    upsert(later, "one more")
+    later.maintenance.run_due()
+    with pytest.raises(SnapshotReclaimed):
+        graphs.open().snapshot(with_old).scan("Old").read_all()
+
+
 @pytest.mark.parametrize("is_asked", [True, False], ids=["asked", "background"])
 def test_a_round_keeps_work_files_as_long_as_the_settings_say(
     graphs: Opened, *, is_asked: bool
