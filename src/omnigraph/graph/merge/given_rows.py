@@ -7,7 +7,7 @@ bytes are lost without a word.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import pyarrow as pa
 
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
     Blobs: TypeAlias = pa.Array[Any]  # Any: bytes and addresses
 
+_ENDS: Final = {"from": "src", "to": "dst"}
+
 
 def given_row(
     merge: TableMerge, contest: Contest, choice: Resolution, budget: BlobBudget
@@ -48,12 +50,7 @@ def given_row(
         ResourceLimit: the blobs of all rows are too many.
     """
     item = merge.item
-    members: dict[str, Any] = {**(choice.row or {}), "id": choice.id}  # Any: as JSON gives it
-    if isinstance(item, EdgeType):
-        members |= {"src": members.pop("from", None), "dst": members.pop("to", None)}
-    unknown = sorted(set(members) - set(item.arrow_schema.names))
-    if unknown:
-        raise _bad_row(item, choice, f"{item.name} has no property {unknown[0]!r}")
+    members = _members(item, choice)
     kept = {
         name: _kept_blob(merge, contest, choice, name)
         for name in item.blob_properties
@@ -80,6 +77,27 @@ def given_row(
         for field in row_schema(item)
     ]
     return pa.table(columns, schema=row_schema(item))
+
+
+def _members(item: NodeType | EdgeType, choice: Resolution) -> dict[str, Any]:  # Any: of JSON
+    """The members of the row by column.
+
+    Raises:
+        InvalidArgument: one is unknown or missing, or the row is of another entity.
+    """
+    given = dict(choice.row or {})
+    if given.pop("id", choice.id) != choice.id:
+        raise _bad_row(item, choice, "it gives another id; leave the id out")
+    ends: dict[str, Any] = {}
+    if isinstance(item, EdgeType):
+        missing = [name for name in _ENDS if name not in given]
+        if missing:
+            raise _bad_row(item, choice, f"it has no `{missing[0]}`; an edge has both ends")
+        ends = {column: given.pop(name) for name, column in _ENDS.items()}
+    unknown = sorted(set(given) - set(item.properties))
+    if unknown:
+        raise _bad_row(item, choice, f"{item.name} has no property {unknown[0]!r}")
+    return {"id": choice.id, **ends, **given}
 
 
 def _kept_blob(merge: TableMerge, contest: Contest, choice: Resolution, name: str) -> Blobs:

@@ -37,7 +37,7 @@ from omnigraph.graph.merge.decisions import Decisions
 from omnigraph.graph.merge.joined_tables import Joined, JoinedTables, join_tables
 from omnigraph.graph.merge.merge_plan import MergePlan
 from omnigraph.graph.merge.merge_result import MergeResult, Outcome
-from omnigraph.graph.merge.resolutions import parse_strategy
+from omnigraph.graph.merge.resolutions import parse_strategy, require_known_types
 from omnigraph.graph.query.call_scope import note_replay
 from omnigraph.limits import MAX_SIDECAR_BYTES
 
@@ -257,6 +257,7 @@ class _MergeRun:
             return self._planned(txn)
 
     def _planned(self, txn: WriteTxn) -> _Work:
+        require_known_types(self.request.resolutions, txn.catalog)
         self.decisions = Decisions(
             strategy=self._strategy,
             resolutions=self.request.resolutions,

@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-import msgspec
-
 from omnigraph.errors import InvalidArgument
+from omnigraph.graph.ndjson.strict_reader import decode_line
+from omnigraph.lang.suggest import did_you_mean
 
 if TYPE_CHECKING:
     from omnigraph.errors import JsonValue
+    from omnigraph.lang import Catalog
 
 Resolutions: TypeAlias = Mapping[str, Any] | Iterable[Mapping[str, Any]] | str | bytes | None
 """What callers give: one decision, several, or a line of JSON for each. Any: as JSON gives it."""
@@ -83,6 +84,26 @@ def parse_resolutions(given: Resolutions) -> dict[tuple[str, str], Resolution]:
     return decided
 
 
+def require_known_types(decided: Iterable[tuple[str, str]], catalog: Catalog) -> None:
+    """Refuse decisions for types that the graph does not have.
+
+    Raises:
+        InvalidArgument: it names the first, and the nearest that there are.
+    """
+    bare = {*catalog.node_types, *catalog.edge_types}
+    known = bare.union(
+        (f"node:{name}" for name in catalog.node_types),
+        (f"edge:{name}" for name in catalog.edge_types),
+    )
+    for type_name, entity_id in sorted(decided):
+        if type_name not in known:
+            raise InvalidArgument(
+                f"the resolution of {type_name} {entity_id!r} is of a type that there is not"
+                f"{did_you_mean(type_name.rpartition(':')[2], bare, otherwise='there are')}",
+                argument="resolutions",
+            )
+
+
 def resolution_bodies(given: Resolutions) -> list[dict[str, Any]] | None:
     """Decisions as JSON carries them, judged as `parse_resolutions` does; `None` for none."""
     if given is None:
@@ -116,10 +137,10 @@ def _records(given: Resolutions) -> Iterable[tuple[int, Any]]:
 def _lines(data: bytes) -> Iterable[tuple[int, Any]]:
     for number, line in enumerate(data.split(b"\n"), 1):
         if line.strip():
-            try:
-                yield number, msgspec.json.decode(line)
-            except (msgspec.DecodeError, UnicodeDecodeError) as error:
-                raise _wrong(number, f"it is no JSON ({error})") from error
+            record, why = decode_line(line)
+            if why is not None:
+                raise _wrong(number, why)
+            yield number, record
 
 
 def _resolution(number: int, record: Any) -> Resolution:  # noqa: ANN401 - as JSON gives it

@@ -156,8 +156,7 @@ class GraphLineReader:
                 self._refuse(number, Code.JSON_ERROR, _TOO_DEEP)
                 return
             if repeated is not None:
-                text = f'duplicate member "{_cut(repeated)}"'
-                self._refuse(number, Code.JSON_ERROR, text, member=repeated)
+                self._refuse(number, Code.JSON_ERROR, _twice(repeated), member=repeated)
                 return
         if ("type" in record) is ("edge" in record):
             has = "both" if "type" in record else "neither"
@@ -334,6 +333,20 @@ def repeated_member(line: bytes) -> str | None:
     except _Repeated as repeated:
         return repeated.name
     return None
+
+
+def decode_line(line: bytes) -> tuple[object, str | None]:
+    """The JSON value of a line and nothing, or nothing and why it is none: as strict as a load."""
+    try:
+        value = msgspec.json.decode(line)
+        repeated = repeated_member(line)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return None, _why_malformed(line)
+    return (value, None) if repeated is None else (None, _twice(repeated))
+
+
+def _twice(member: str) -> str:
+    return f'duplicate member "{_cut(member)}"'
 
 
 def _why_malformed(line: bytes) -> str:

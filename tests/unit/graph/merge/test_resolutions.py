@@ -178,6 +178,10 @@ ROWS: list[tuple[str, str, dict[Any, Any]]] = [
     ("Knows", "e", {"from": 1, "to": "y"}),
     ("Knows", "e", {"src": "x", "dst": "y"}),
     ("Knows", "e", {"from": "x", "to": "y", "odd": 1}),
+    ("Person", "both", {"id": "x", "name": "both"}),
+    ("Person", "both", {"id": None, "name": "both"}),
+    ("Knows", "e", {"id": "f", "from": "x", "to": "y"}),
+    ("Knows", "e", {"from": "x", "to": "y", "src": "y"}),
 ]
 
 
@@ -191,6 +195,14 @@ def test_a_row_that_does_not_fit_is_refused(
         contested.branches.merge("b", into="t", strategy="ours", resolutions=chosen)
     assert caught.value.details["argument"] == "resolutions"
     assert head(contested, "t") == before
+
+
+def test_a_row_may_repeat_its_id_and_names_the_end_that_it_lacks(contested: Graph) -> None:
+    chosen = [{"type": "Person", "id": "both", "row": {"id": "both", "name": "both"}}]
+    assert "both" not in {each for _, each, _ in planned(contested, into="t", resolutions=chosen)}
+    chosen = [{"type": "Knows", "id": "e", "row": {"to": "x"}}]
+    with pytest.raises(InvalidArgument, match="it has no `from`; an edge has both ends"):
+        contested.branches.merge_plan("b", into="t", resolutions=chosen)
 
 
 def test_a_row_is_held_against_the_rules(contested: Graph) -> None:
@@ -232,6 +244,10 @@ MALFORMED: list[Any] = [
     b"\xff",
     b'{"type": "Person", "id": "both", "take": "ours"} {}',
     b'{"type": "Person", "id": "both", "take": ["ours"]}',
+    b'{"type": "Person", "id": "both", "take": "ours", "take": "theirs"}',
+    b'{"type": "Person", "id": "both", "row": {"name": "both", "age": 1, "age": 2}}',
+    b'{"type": "Person", "id": "both", "row": {"name": ' + b"[" * 9_999 + b"]" * 9_999 + b"}}",
+    b'\xef\xbb\xbf{"type": "Person", "id": "both", "take": "ours"}',
 ]
 UNUSED: list[Any] = [
     [*every("ours"), {"type": "Person", "id": "x", "take": "ours"}],
@@ -259,6 +275,21 @@ def test_a_wrong_line_is_named(contested: Graph) -> None:
     with pytest.raises(InvalidArgument, match="resolution 3: ") as caught:
         contested.branches.merge_plan("b", into="t", resolutions=given)
     assert caught.value.details["line"] == 3
+
+
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        (b'{"type": "Person", "id": "both", "take": "ours", "take": "base"}', 'member "take"'),
+        (b'\xef\xbb\xbf{"type": "Person", "id": "both", "take": "ours"}', "byte order mark"),
+        (b'{"type": "Person",}', "malformed JSON at column 19"),
+        (b'{"row": ' + b"[" * 9_999 + b"]" * 9_999 + b"}", "nested"),
+    ],
+    ids=["twice", "mark", "comma", "deep"],
+)
+def test_a_line_is_read_as_strictly_as_a_load(contested: Graph, line: bytes, why: str) -> None:
+    with pytest.raises(InvalidArgument, match=rf"resolution 2: .*{why}"):
+        contested.branches.merge_plan("b", into="t", resolutions=b"\n" + line)
 
 
 ONE = {"type": "Person", "id": "both", "take": "theirs"}
@@ -306,7 +337,9 @@ def test_what_holds_no_decisions_is_told_what_does(contested: Graph, given: Any)
         ([("Person", "bth")], r"remove it; did you mean Person 'both'\?"),
         ([("Doc", "both")], r"remove it; did you mean Person 'both'\?"),
         ([("Person", "?")], "is one of Person 'both', Person 'cut', Person 'gone' and 2 more"),
-        ([("Nothing", "a"), ("Person", "y")], "Nothing 'a', Person 'y' are for entities without"),
+        ([("Doc", "a"), ("Person", "y")], "Doc 'a', Person 'y' are for entities without"),
+        ([("Persn", "both")], r"Persn 'both' is of a type that there is not; did you mean `Pers"),
+        ([("edge:Person", "both")], r"edge:Person 'both' is of a type that there is not"),
         ([("node:Person", "both")], "Person 'both' is decided twice, with and without its kind"),
     ],
 )
