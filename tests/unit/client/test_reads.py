@@ -35,6 +35,7 @@ ALL = (
     "query all() { match { $p: Person } return { $p, $p.name, $p.age, $p.born, $p.seen,"
     " $p.weights } order { $p.name } }"
 )
+ADD = "query add($n: String) { insert Person { name: $n } }"
 BORN = (
     "query born($d: Date, $t: DateTime?, $a: I64?) { match { $p: Person { born: $d } }"
     " return { $p.name } }"
@@ -99,6 +100,16 @@ def test_the_schema_is_the_accepted_one(remote: RemoteGraph, embedded: Graph) ->
         (lambda graph: graph.query(ALL, branch="main", snapshot="x"), InvalidArgument),
         (lambda graph: graph.query(None), InvalidArgument),
         (lambda graph: graph.query(ALL, params=[]), InvalidArgument),
+        *(
+            (lambda graph, state=state: graph.diff(state, "main"), InvalidArgument)
+            for state in (None, True, 1.5)
+        ),
+        (lambda graph: graph.commits.get(None), InvalidArgument),
+        (lambda graph: graph.query(ALL, snapshot=True), InvalidArgument),
+        (lambda graph: graph.snapshot(branch=None), InvalidArgument),
+        (lambda graph: graph.branches.merge(None), InvalidArgument),
+        (lambda graph: graph.branches.merge("main", into=None), InvalidArgument),
+        (lambda graph: graph.mutate(ADD, params={"n": "Zoe"}, branch=None), InvalidArgument),
         *(
             (lambda graph, name=name: graph.queries.invoke(name), StoredQueryNotFound)
             for name in (".", "..", "", "a/b", "../schema", "none/if-graph-commit")

@@ -13,7 +13,7 @@ from omnigraph.client.calls.requests import (
     get,
     parameters,
     post,
-    target_text,
+    state_text,
 )
 from omnigraph.graph.changes.change_pages import DEFAULT_PAGE
 from omnigraph.ids import MAIN_BRANCH
@@ -141,7 +141,7 @@ def diff(
     page_token: str | None = None,
 ) -> Call[DiffPage]:
     """A page of what differs between two states."""
-    ends = {"from": target_text(from_), "to": target_text(to)}
+    ends = {"from": state_text(from_), "to": state_text(to)}
     page = parameters(**ends, limit=str(limit), page_token=page_token)
     return Call(
         method="GET",
@@ -160,7 +160,7 @@ def diff_stats(
     ops: Iterable[str] | None = None,
 ) -> Call[dict[str, dict[str, int]]]:
     """How many entities differ, by type and operation."""
-    ends = {"from": target_text(from_), "to": target_text(to)}
+    ends = {"from": state_text(from_), "to": state_text(to)}
     return Call(
         method="GET",
         path="diff",

@@ -9,6 +9,7 @@ from omnigraph.client import decoding
 from omnigraph.client.call import Call
 from omnigraph.client.calls.requests import (
     branch_name,
+    branch_or_main,
     get,
     json_params,
     not_served,
@@ -95,7 +96,9 @@ def export(
     """A stream of lines."""
     one_target(branch, snapshot)
     body: dict[str, object] = (
-        {"branch": branch_name(branch)} if snapshot is None else {"snapshot": target_text(snapshot)}
+        {"branch": branch_or_main(branch)}
+        if snapshot is None
+        else {"snapshot": target_text(snapshot)}
     )
     if types is not None:
         body["type_names"] = list(types)
@@ -165,7 +168,7 @@ def _read_body(
             f"source is the text of a query, not {type(source).__name__}", argument="source"
         )
     if snapshot is None:
-        target = QueryTarget(branch=branch_name(branch), snapshot=None)
+        target = QueryTarget(branch=branch_or_main(branch), snapshot=None)
     else:
         target = QueryTarget(branch=None, snapshot=target_text(snapshot))
     body = {"query": source, "name": name, "params": json_params(params), **target.to_dict()}

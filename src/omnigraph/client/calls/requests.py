@@ -23,6 +23,7 @@ from omnigraph.errors import (
     ParameterError,
 )
 from omnigraph.graph.changes.entity_change import parse_filter
+from omnigraph.graph.history.target_texts import no_target
 from omnigraph.ids import MAIN_BRANCH
 
 if TYPE_CHECKING:
@@ -46,11 +47,20 @@ def not_served(what: str, instead: str) -> NotServed:
     return NotServed(f"{what} is not available on a remote graph; {instead}", operation=what)
 
 
-def target_text(target: ReadTarget | None) -> str | None:
-    """A state of the graph as a request names it."""
-    if target is None:
-        return None
+def state_text(target: ReadTarget) -> str:
+    """A state of the graph as a request names it.
+
+    Raises:
+        InvalidArgument: it names none.
+    """
+    if isinstance(target, bool) or not isinstance(target, str | int | datetime):
+        raise no_target(target)
     return target.isoformat() if isinstance(target, datetime) else str(target)
+
+
+def target_text(target: ReadTarget | None) -> str | None:
+    """The same where the head of a branch is meant by nothing."""
+    return None if target is None else state_text(target)
 
 
 def json_params(params: Mapping[str, object] | None) -> dict[str, object] | None:
@@ -106,11 +116,23 @@ def one_target(branch: str | None, snapshot: object) -> None:
         )
 
 
-def branch_name(given: str | None) -> str:
-    """The branch of a call; a name with blanks around it is not that of another branch."""
-    if given is not None and (given in NO_PARTS or given.strip() != given):
+def branch_name(given: str) -> str:
+    """The branch of a call; a name with blanks around it is not that of another branch.
+
+    Raises:
+        InvalidArgument: it is no text: a write never goes to `main` because nothing was named.
+        BranchNotFound: no branch has such a name.
+    """
+    if not isinstance(given, str):
+        raise InvalidArgument(f"a branch is given by its name, not by {given!r}", argument="branch")
+    if given in NO_PARTS or given.strip() != given:
         raise BranchNotFound(f"there is no branch {given!r}", branch=given)
-    return MAIN_BRANCH if given is None else given
+    return given
+
+
+def branch_or_main(given: str | None) -> str:
+    """The branch of a read that is of `main` where nothing else is said."""
+    return MAIN_BRANCH if given is None else branch_name(given)
 
 
 def optional_branch(given: str | None) -> str | None:
@@ -150,7 +172,7 @@ def _fits_header(text: str) -> bool:
 
 def commit_part(target: ReadTarget) -> str:
     """A commit as part of a path; what no path can hold is the id of none."""
-    text = target_text(target) or ""
+    text = state_text(target)
     if text in NO_PARTS:
         raise CommitNotFound(f"there is no commit {text!r}", graph_commit_id=text)
     return quote(text, safe="")

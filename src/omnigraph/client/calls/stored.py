@@ -9,7 +9,7 @@ from omnigraph.client import decoding
 from omnigraph.client.calls.reads import ARROW
 from omnigraph.client.calls.requests import (
     NO_PARTS,
-    branch_name,
+    branch_or_main,
     condition,
     get,
     json_params,
@@ -62,7 +62,7 @@ def invoke(
     """A stored query, which may be a mutation."""
     one_target(branch, snapshot)
     target = QueryTarget(
-        branch=branch_name(branch) if snapshot is None else None,
+        branch=branch_or_main(branch) if snapshot is None else None,
         snapshot=target_text(snapshot),
     )
     given = {

@@ -46,6 +46,13 @@ _FORMS: Final = (
 )
 
 
+def no_target(at: object) -> InvalidArgument:
+    """The error for what names no state."""
+    return InvalidArgument(
+        f"a state is named by a commit id, a tag, a number or a time, not by {at!r}", argument="at"
+    )
+
+
 def kind_of(text: str) -> TargetKind:
     """What a text names, by its form."""
     if "@" in text:

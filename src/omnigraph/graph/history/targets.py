@@ -11,12 +11,13 @@ from datetime import datetime
 from itertools import chain
 from typing import TYPE_CHECKING, TypeAlias
 
-from omnigraph.errors import BranchNotFound, CommitNotFound, InvalidArgument, SnapshotReclaimed
+from omnigraph.errors import BranchNotFound, CommitNotFound, SnapshotReclaimed
 from omnigraph.graph.history.commit_times import newest_until
 from omnigraph.graph.history.target_texts import (
     TargetKind,
     kind_of,
     microseconds_of,
+    no_target,
     number_of,
     parse_time,
     time_text,
@@ -46,7 +47,7 @@ def locate(
         InvalidArgument: it is no target.
     """
     if isinstance(at, bool) or not isinstance(at, str | int | datetime | None):
-        raise _no_target(at)
+        raise no_target(at)
     if at is None:
         line = _line(lines, branch)
         return line, line.head_commit
@@ -74,7 +75,7 @@ def require_target(at: ReadTarget | None) -> None:
         InvalidArgument: it is `None`.
     """
     if at is None:
-        raise _no_target(at)
+        raise no_target(at)
 
 
 def require_data(commit: CommitRow) -> None:
@@ -89,12 +90,6 @@ def require_data(commit: CommitRow) -> None:
             " data is gone, its history stays",
             graph_commit_id=commit.commit_id,
         )
-
-
-def _no_target(at: object) -> InvalidArgument:
-    return InvalidArgument(
-        f"a state is named by a commit id, a tag, a number or a time, not by {at!r}", argument="at"
-    )
 
 
 def _line(lines: ManifestCoordinator, branch: str) -> ManifestLine:
