@@ -16,7 +16,7 @@ from omnigraph.graph.manifest.table_refs import bare_layout
 from omnigraph.settings import load_settings
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Set
     from pathlib import Path
 
     from tests.crash.places import Arranged
@@ -149,7 +149,13 @@ def require_convergence(
     return found[0]
 
 
-TURNED_AWAY = {"Fenced", "ReadSetChanged", "KeyConflict", "ConstraintViolation", "LoadRejected"}
+TURNED_AWAY: Set[str] = {
+    "Fenced",
+    "ReadSetChanged",
+    "KeyConflict",
+    "ConstraintViolation",
+    "LoadRejected",
+}
 """What a writer hears that was overtaken: nothing of it is visible."""
 
 UNKNOWN = "RecoveryRequired"
@@ -159,12 +165,23 @@ def require_honest(
     graph: Graph, branch: str, actor: str, commit_id: str | None, error: str | None
 ) -> None:
     """What an actor was told about its only write is what history shows."""
-    landed = commits_by(graph, branch, actor)
+    require_told(commits_by(graph, branch, actor), actor, commit_id, error)
+
+
+def require_told(
+    landed: list[str],
+    actor: str,
+    commit_id: str | None,
+    error: str | None,
+    *,
+    refusals: Set[str] = TURNED_AWAY,
+) -> None:
+    """What an actor was told about its only write is what landed of it."""
     assert len(landed) <= 1, f"{actor}: landed twice"
     if error is None:
         assert landed == ([] if commit_id is None else [commit_id]), f"{actor}: acknowledged, lost"
     else:
-        allowed = {UNKNOWN} if landed else {UNKNOWN, *TURNED_AWAY}
+        allowed = {UNKNOWN} if landed else {UNKNOWN, *refusals}
         assert error in allowed, f"{actor}: {error}, landed: {landed}"
 
 

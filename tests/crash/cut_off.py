@@ -10,7 +10,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tests.crash.checks import open_graph, require_settled
+from tests.crash.checks import TURNED_AWAY, open_graph, require_settled, require_told
 from tests.crash.places import leave_stale_fork
 from tests.crash.points import seed
 from tests.crash.processes import child
@@ -75,8 +75,15 @@ def done_again(root: Path, branch: str, trap: Trap, work: Work) -> Iterator[Grap
             assert work.shown() == work.after
             if trap.action == "stop":
                 # Its leases are gone, so it finds that the work is done, or gives up.
-                running.proceed()
+                ended = running.proceed()
+                assert ended.returncode == 0, ended.stderr
                 assert work.shown() == work.after
+                known = graph.commits.list(branch=branch, all=True, limit=1_000)
+                landed = [each.graph_commit_id for each in known if each.actor_id == "child"]
+                error = ended.result.get("error")
+                # Whoever was faster may also hold the lease for longer than it waits.
+                refusals = {*TURNED_AWAY, "BranchBusy"}
+                require_told(landed, "child", ended.commit, error, refusals=refusals)
             yield graph
             require_settled(graph, root)
 
