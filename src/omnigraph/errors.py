@@ -381,7 +381,7 @@ class TagExists(ConflictError):
 
 
 class SchemaDiverged(ConflictError):
-    """The branches to merge have different schemas."""
+    """Branches to merge differ in schema, or it changed with or since a commit to undo."""
 
     code = "schema_diverged"
 
