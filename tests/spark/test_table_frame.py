@@ -79,6 +79,22 @@ def test_columns_filters_edges_and_older_snapshots_are_read(
         pipeline.read()
 
 
+def test_the_conflicts_of_a_merge_are_a_frame(graph: Graph, session: PipelineSession) -> None:
+    graph.branches.create("side")
+    for branch, small in (("side", 8), ("main", 9)):
+        line = b'{"type":"Thing","data":{"name":"b","small":%d}}' % small
+        graph.load(line, mode="merge", branch=branch)
+    assert session.spark is not None
+    frame = session.spark.createDataFrame(graph.branches.merge_plan("side").conflicts)
+    columns = ("type", "id", "kind", "property", "base", "ours", "theirs")
+    assert [tuple(row) for row in frame.select(*columns).collect()] == [
+        ("Thing", "b", "divergent_update", "small", "7", "9", "8")
+    ]
+    decided = graph.branches.merge_plan("side", strategy="ours").conflicts
+    none = session.spark.createDataFrame(decided)
+    assert (none.count(), none.schema) == (0, frame.schema)
+
+
 @pytest.mark.extended
 def test_a_folder_is_loaded_on_spark_by_the_same_call(
     graph: Graph, session: PipelineSession, tmp_path: Path
