@@ -13,7 +13,7 @@ from obstore.store import LocalStore, ObjectStore
 from tests.extended import thinned
 from tests.race import workers
 from tests.race.crew import ENVIRONMENT, Crew
-from tests.race.pairs import SCHEMA, commit_ids, pairs_of, require_settled, write_pair
+from tests.race.pairs import SCHEMA, TYPES, commit_ids, pairs_of, require_settled, write_pair
 from tests.s3.stand_in import WRITES, Access, Failure, Kind, StandIn
 
 from omnigraph.api import Graph
@@ -165,6 +165,36 @@ class GraphContract:
             write_pair(graph, "last")
             require_settled(graph)
         assert not [name for name in place.objects() if "/tree/" in name]
+
+    def test_a_merge_is_planned_made_told_and_undone(self, place: Place) -> None:
+        with place.init() as graph:
+            write_pair(graph, "a", "b")
+            graph.tags.create("before")
+            graph.branches.create("side")
+            write_pair(graph, "c", branch="side")
+            with graph.write("side") as writer:
+                for each in TYPES:
+                    writer.delete(each, ["b"])
+                writer.commit()
+            write_pair(graph, "d")
+            counts = {"inserted": 1, "updated": 0, "deleted": 1}
+            plan = graph.branches.merge_plan("side")
+            assert plan.tables == {f"node:{each}": counts for each in TYPES}
+            merged = graph.branches.merge("side", delete_branch=True)
+            assert (merged.outcome, merged.branch_deleted) == ("merged", True)
+        assert not [name for name in place.objects() if "/tree/" in name]
+        with place.open() as graph:
+            assert pairs_of(graph.snapshot()) == ["a", "c", "d"]
+            *_, block = graph.changes.poll(start="after:before")
+            assert [f"{each.op} {each.type_name} {each.id}" for each in block.changes] == [
+                change for each in TYPES for change in (f"delete {each} b", f"insert {each} c")
+            ]
+            differs = {f"node:{each}": {"insert": 2, "delete": 1} for each in TYPES}
+            assert graph.diff("before", "main").stats == differs
+            graph.commits.revert(block.cause.graph_commit_id)
+            assert pairs_of(graph.snapshot()) == ["a", "b", "d"]
+            assert pairs_of(graph.snapshot("before")) == ["a", "b"]
+            assert graph._graph.sidecars.list() == []
 
     @pytest.mark.parametrize(
         ("point", "branch", "lands"),
