@@ -35,6 +35,7 @@ from omnigraph.graph.maintenance.reconciler import (
 from omnigraph.graph.maintenance.repair import RepairReport, repair
 from omnigraph.graph.maintenance.table_work import require_local_engine
 from omnigraph.graph.maintenance.verify import verify
+from omnigraph.graph.merge.conflicts import values_for_readers
 from omnigraph.graph.merge.merge import MergeRequest, plan_merge, run_merge
 from omnigraph.graph.merge.resolutions import parse_resolutions
 from omnigraph.graph.merge.revert import revert_commit
@@ -159,20 +160,19 @@ class GraphBranches:
         self._gate.require(Action.BRANCH_MERGE, source, target=into)
         denial = self._gate.denial(Action.BRANCH_DELETE, target=source) if delete_branch else None
         self._graph.require_writable()
-        result = run_merge(
-            self._graph,
-            MergeRequest(
-                source=source,
-                into=into,
-                strategy=strategy,
-                resolutions=parse_resolutions(resolutions),
-                delete_branch=delete_branch and denial is None,
-                if_commit=if_commit,
-                idempotency_key=idempotency_key,
-                actor_id=self._gate.actor,
-                external_blobs=self._external_blobs,
-            ),
+        request = MergeRequest(
+            source=source,
+            into=into,
+            strategy=strategy,
+            resolutions=parse_resolutions(resolutions),
+            delete_branch=delete_branch and denial is None,
+            if_commit=if_commit,
+            idempotency_key=idempotency_key,
+            actor_id=self._gate.actor,
+            external_blobs=self._external_blobs,
         )
+        with values_for_readers(self._gate, source, into):
+            result = run_merge(self._graph, request)
         if denial is None:
             return result
         return replace(result, branch_deleted=False, branch_delete_error=denial)
@@ -368,13 +368,14 @@ class GraphCommits:
         self._gate.require(Action.CHANGE, branch)
         self._graph.require_writable()
         commit = find_commit(self._graph.lines, id, branch)
-        return revert_commit(
-            self._graph,
-            commit.graph_commit_id,
-            branch=branch,
-            actor_id=self._gate.actor,
-            if_commit=if_commit,
-        )
+        with values_for_readers(self._gate, branch):
+            return revert_commit(
+                self._graph,
+                commit.graph_commit_id,
+                branch=branch,
+                actor_id=self._gate.actor,
+                if_commit=if_commit,
+            )
 
 
 class GraphChanges:

@@ -9,13 +9,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import pyarrow as pa
 import pytest
 
 from omnigraph import Graph, load_policy
 from omnigraph.errors import (
+    MergeConflicts,
     OmnigraphError,
     PolicyError,
     PolicyEvaluationError,
@@ -518,6 +519,40 @@ def test_a_merge_stands_whose_source_may_not_be_deleted(place: Place) -> None:
             assert (done.outcome, done.branch_deleted) == (outcome, False)
             assert done.branch_delete_error == "denied branch_delete"
         assert graph.branches.get("kept").name == "kept"
+
+
+AGE = 'query age($a: I64) { update Person set { age: $a } where name = "Ada" }'
+
+
+@pytest.mark.parametrize(
+    ("denied", "sees_merge", "sees_revert"),
+    [((), True, True), ((read("wip"),), False, True), ((read(),), False, False)],
+    ids=["nothing", "source", "target"],
+)
+def test_only_readers_of_the_branches_see_what_contested_entities_have(
+    tmp_path: Path, denied: tuple[Ask, ...], *, sees_merge: bool, sees_revert: bool
+) -> None:
+    policy = Policy(denied=frozenset(denied))
+    schema = "node Person { name: String @key  age: I64? }"
+    Graph.init(tmp_path / "g", schema=schema).close()
+    with Graph.open(tmp_path / "g", policy=policy, actor="act-ann") as graph:
+        graph.load(b'{"type":"Person","data":{"name":"Ada","age":111}}', mode="append")
+        graph.branches.create("wip")
+        graph.mutate(AGE, params={"a": 222}, branch="wip")
+        undone = graph.mutate(AGE, params={"a": 333}).commit
+        graph.mutate(AGE, params={"a": 444})
+        assert undone is not None
+        with pytest.raises(MergeConflicts) as merge:
+            graph.branches.merge("wip")
+        with pytest.raises(MergeConflicts) as revert:
+            graph.commits.revert(undone.graph_commit_id)
+    for refused, is_shown in ((merge.value, sees_merge), (revert.value, sees_revert)):
+        (told,) = cast("list[dict[str, Any]]", refused.details["merge_conflicts"])
+        assert (told["entity_id"], refused.details["total"]) == ("Ada", 1)
+        assert ("444" in f"{refused.message} {refused.details}") is is_shown
+        assert [name for name in ("base", "ours", "theirs") if name in told] == (
+            ["base", "ours", "theirs"] if is_shown else []
+        )
 
 
 def test_the_policy_is_held_against_the_schema_before_the_graph_is_given_out(place: Place) -> None:

@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import json
+from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import pyarrow as pa
 
 from omnigraph.errors import MergeConflicts
+from omnigraph.graph.access import Action
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from omnigraph.errors import JsonValue
     from omnigraph.graph.changes.entity_change import Image
+    from omnigraph.graph.gate import Gate
     from omnigraph.graph.validation import EntityKind
 
 REPORTED_CONFLICTS: Final = 10_000
 _NAMED: Final = 3
+_IMAGES: Final = frozenset({"base", "ours", "theirs"})
 
 CONFLICT_COLUMNS: Final = pa.schema(
     {
@@ -155,3 +159,28 @@ def refuse_conflicts(conflicts: Sequence[Conflict], total: int, what: str) -> No
         merge_conflicts=[conflict.to_dict() for conflict in conflicts[:REPORTED_CONFLICTS]],
         total=total,
     )
+
+
+@contextmanager
+def values_for_readers(gate: Gate, *branches: str) -> Iterator[None]:
+    """Show what contested entities have to those alone who may read all of the branches.
+
+    Others may merge or undo, so they are told which entities and properties stand in the way.
+
+    Raises:
+        MergeConflicts: as the block does, for them without values.
+    """
+    try:
+        yield
+    except MergeConflicts as refused:
+        if all(gate.allows(Action.READ, branch) for branch in branches):
+            raise
+        # cast: as `refuse_conflicts` puts them there
+        conflicts = cast("list[dict[str, JsonValue]]", refused.details["merge_conflicts"])
+        bare = [
+            {name: value for name, value in each.items() if name not in _IMAGES}
+            for each in conflicts
+        ]
+        raise MergeConflicts(
+            refused.message, **refused.details | {"merge_conflicts": bare}
+        ) from None
