@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
@@ -143,3 +145,58 @@ def test_a_diff_calls_the_store_as_often_in_a_large_table(
         assert len(graph.diff(old, head(graph)).changes) == 21
         costs.append(Counter(call.operation for call in observer.calls))
     assert costs[0] == costs[1]
+
+
+MANY_ROWS = """
+import tempfile
+from pathlib import Path
+import pyarrow as pa
+from omnigraph import Graph
+from omnigraph.settings import load_settings
+
+ROWS = 100_000
+
+def put(graph, branch, start, age):
+    numbers = range(start, start + ROWS)
+    with graph.write(branch) as writer:
+        names = [f"person-{number:08}" for number in numbers]
+        notes = [f"{number} " + "x" * 100 for number in numbers]
+        ages = pa.array([age] * ROWS, pa.int32())
+        writer.upsert("Person", pa.table({"name": names, "age": ages, "note": notes}))
+        return writer.commit().graph_commit_id
+
+def peak_mib():
+    status = Path("/proc/self/status").read_text().splitlines()
+    return next(int(each.split()[1]) for each in status if each.startswith("VmHWM")) // 1024
+
+def grown_mib(call):
+    Path("/proc/self/clear_refs").write_text("5")  # The peak begins anew.
+    before = peak_mib()
+    made = call()
+    print(peak_mib() - before)
+    return made
+
+schema = "node Person { name: String @key  age: I32?  note: String }"
+settings = load_settings({"OMNIGRAPH_DURABILITY": "process"})
+with tempfile.TemporaryDirectory() as folder:
+    with Graph.init(Path(folder) / "g", schema=schema, settings=settings) as graph:
+        put(graph, "main", 0, 1)
+        graph.branches.create("b")
+        put(graph, "b", ROWS // 2, 2)
+        put(graph, "main", 2 * ROWS, 3)
+        merged = grown_mib(lambda: graph.branches.merge("b")).commit
+        counts = merged.stats["tables"]["node:Person"]
+        assert counts == {"added": ROWS // 2, "changed": ROWS // 2, "removed": 0}, counts
+        grown_mib(lambda: graph.commits.revert(merged.graph_commit_id))
+        assert graph.snapshot().count("Person") == 2 * ROWS
+"""
+
+
+@pytest.mark.extended
+def test_a_hundred_thousand_rows_are_merged_and_undone_in_little_memory() -> None:
+    """The rows have 15 MiB; an object of Python for each of their values has a multiple."""
+    done = subprocess.run(
+        [sys.executable, "-c", MANY_ROWS], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr[-2_000:]
+    assert max(map(int, done.stdout.split())) < 96, "MiB"
