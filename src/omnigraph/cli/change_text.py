@@ -34,6 +34,8 @@ OpOption = Annotated[
 
 _SIGNS: Final = {"insert": "+", "update": "~", "delete": "-"}
 _LONGEST_VALUE: Final = 60
+_SHOWN_BEFORE: Final = 20
+"""So much of what values have alike is shown before that in which they differ."""
 
 
 def change_line(change: EntityChange) -> str:
@@ -63,13 +65,36 @@ def _details(change: EntityChange) -> Iterator[str]:
         before, after = change.before.properties, change.after.properties
         for name, value in after.items():
             if before.get(name) != value:
-                yield f"{name}: {_short(before.get(name))} -> {_short(value)}"
+                was, now = excerpts(*map(_as_json, (before.get(name), value)))
+                yield f"{name}: {was} -> {now}"
 
 
 def _ends(image: Image) -> str:
     return " -> ".join(image.endpoints or ())
 
 
-def _short(value: object) -> str:
-    text = json.dumps(value, ensure_ascii=False)
+def excerpts(*values: str) -> list[str]:
+    """Values in few characters each: long ones from where the last two begin to differ."""
+    if len(values) < 2:
+        return [_cut(value) for value in values]
+    alike = _count_alike(*values[-2:])
+    start = alike - _SHOWN_BEFORE if alike > _LONGEST_VALUE - _SHOWN_BEFORE else 0
+    begin = values[-1][:start]
+    return [
+        _cut(f"…{value[start:]}" if begin and value.startswith(begin) else value)
+        for value in values
+    ]
+
+
+def _count_alike(one: str, other: str) -> int:
+    """How many characters two texts begin with alike."""
+    pairs = enumerate(zip(one, other, strict=False))
+    return next((at for at, (a, b) in pairs if a != b), min(len(one), len(other)))
+
+
+def _cut(text: str) -> str:
     return text if len(text) <= _LONGEST_VALUE else f"{text[: _LONGEST_VALUE - 1]}…"
+
+
+def _as_json(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from omnigraph.cli import exit_codes
+from omnigraph.cli.change_text import excerpts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -26,11 +27,7 @@ def show_plan(output: Output, plan: MergePlan, *, as_json: bool) -> int:
         output.write(f"{plan.source} into {plan.target}: {count}, nothing would be merged")
         output.write_table(
             ("type", "id", "conflict", "property", "base", "ours", "theirs"),
-            [
-                tuple(row[name] or "-" for name in _CONFLICT_COLUMNS)
-                for conflict in plan.conflict_list
-                for row in conflict.rows()
-            ],
+            [_conflict_cells(row) for conflict in plan.conflict_list for row in conflict.rows()],
         )
         output.write_each(map(_rule_line, filter(_is_without_values, plan.conflict_list)))
     else:
@@ -39,7 +36,12 @@ def show_plan(output: Output, plan: MergePlan, *, as_json: bool) -> int:
     return code
 
 
-_CONFLICT_COLUMNS = ("type", "id", "kind", "property", "base", "ours", "theirs")
+def _conflict_cells(row: Mapping[str, str | None]) -> list[str]:
+    """What a person needs to see of a contested property: long values are cut."""
+    values = [row[side] for side in ("base", "ours", "theirs")]
+    shown = iter(excerpts(*(value for value in values if value is not None)))
+    named = [row[name] or "-" for name in ("type", "id", "kind", "property")]
+    return [*named, *("-" if value is None else next(shown) for value in values)]
 
 
 def _is_without_values(conflict: Conflict) -> bool:

@@ -180,6 +180,25 @@ def test_a_dry_run_of_conflicts_has_a_line_for_each_contested_value(
     ]
 
 
+def test_a_dry_run_shows_of_long_values_where_they_differ(
+    call: Door, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    alike = "x" * 5_000
+    with Graph.init("p.omni", schema="node P { name: String @key text: String }") as graph:
+        graph.branches.create("draft")
+        for branch, end in (("draft", "theirs"), ("main", "ours" + alike)):
+            rows = {"name": ["a"], "text": [alike + end]}
+            with graph.write(branch) as writer:
+                writer.upsert("P", pa.table(rows))
+                writer.commit()
+    _, line = call("branch", "merge", "draft", "--dry-run", "--uri", "p.omni").stdout.splitlines()
+    *_, ours, theirs = line.split()
+    assert line.split()[:5] == ["P", "a", "divergent_insert", "text", "-"]
+    assert ours == f"…{'x' * 20}ours{'x' * 34}…"
+    assert theirs == f'…{"x" * 20}theirs"'
+
+
 def test_a_dry_run_counts_conflicts(call: Door, contested: Path) -> None:
     upsert(contested, "main", {"Cid": 3})
     result = call("branch", "merge", "draft", "--dry-run", "--uri", contested)

@@ -8,7 +8,7 @@ import pytest
 from tests.unit.graph.graphs import quick
 
 from omnigraph import Graph
-from omnigraph.cli.change_text import change_line
+from omnigraph.cli.change_text import change_line, excerpts
 from omnigraph.graph.changes.entity_change import EntityChange, Image, Op
 from omnigraph.graph.validation import EntityKind
 
@@ -134,6 +134,23 @@ def test_a_long_value_is_cut() -> None:
     before, after = Image(properties={"a": "é" * 100}), Image(properties={"a": "b"})
     line = change_line(change(before, after))
     assert line == f'~  node:Person  x  a: "{"é" * 58}… -> "b"'
+
+
+@pytest.mark.parametrize(
+    ("values", "shown"),
+    [
+        (["é" * 60, "b"], ["é" * 60, "b"]),
+        (["a" * 40 + "b", "a" * 40 + "c"], ["a" * 40 + "b", "a" * 40 + "c"]),
+        (["a" * 41 + "b", "a" * 41 + "c"], [f"…{'a' * 20}b", f"…{'a' * 20}c"]),
+        (["a" * 90, "a" * 80], [f"…{'a' * 30}", f"…{'a' * 20}"]),
+        (["x", "a" * 90 + "b", "a" * 90 + "c"], ["x", f"…{'a' * 20}b", f"…{'a' * 20}c"]),
+        (["a" * 90 + "z", "b", "c"], ["a" * 59 + "…", "b", "c"]),
+        (["a" * 90], ["a" * 59 + "…"]),
+        ([], []),
+    ],
+)
+def test_long_values_are_shown_from_where_they_differ(values: list[str], shown: list[str]) -> None:
+    assert excerpts(*values) == shown
 
 
 def test_an_edge_shows_its_ends_whatever_happened_to_it() -> None:
