@@ -10,15 +10,11 @@ import re
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, TypeVar
 
+from omnigraph.cli.env_file import read_env_file
 from omnigraph.cli.global_options import AS, CLUSTER, GRAPH, SERVER, STORE, TARGET
 from omnigraph.cli.operator_config import Binding, OperatorConfig, read_operator_config
 from omnigraph.cli.pandas_on_demand import start_arrow
-from omnigraph.cli.project_config import (
-    PROVIDER_KEYS,
-    ProjectConfig,
-    read_env_file,
-    read_project_config,
-)
+from omnigraph.cli.project_config import ProjectConfig, read_project_config
 from omnigraph.cli.served_place import ServedPlace, Server
 from omnigraph.errors import SettingInvalid, UsageError
 from omnigraph.settings import TOKEN_PREFIX, list_variables, load_settings, token_variable
@@ -43,7 +39,6 @@ _B = TypeVar("_B", str, "str | None")
 
 URI: Final = "URI"
 URI_OPTION: Final = "--uri"
-_EMBED_ADDRESS: Final = "OMNIGRAPH_EMBED_BASE_URL"
 _SCHEME: Final = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]*)://")
 _WAYS: Final = (
     "no graph is addressed; give {own}--store URI, --server NAME|URL with --graph ID, --profile"
@@ -303,9 +298,7 @@ def read_configuration(session: Session, settings: Settings) -> Configuration:
     )
     environ = session.environ
     if project is not None and project.env_file is not None:
-        added = read_env_file(project.env_file)
-        _require_own_keys(added, environ)
-        environ = {**added, **environ}
+        environ = {**read_env_file(project.env_file, environ), **environ}
     operator = read_operator_config(settings.client.home)
     is_same = not operator.settings and environ is session.environ
     merged = settings if is_same else load_settings(environ, operator.settings)
@@ -316,24 +309,6 @@ def read_configuration(session: Session, settings: Settings) -> Configuration:
     ):
         session.output.warn(warning)
     return Configuration(operator=operator, project=project, settings=merged, environ=environ)
-
-
-def _require_own_keys(added: Mapping[str, str], environ: Mapping[str, str]) -> None:
-    """Refuse an env file that would have keys of the operator sent to an address of its own.
-
-    Raises:
-        SettingInvalid: it would.
-    """
-    if _EMBED_ADDRESS not in added or _EMBED_ADDRESS in environ:
-        return
-    keys = [name for name in PROVIDER_KEYS if environ.get(name, "").strip()]
-    if keys:
-        raise SettingInvalid(
-            f"auth.env_file of the project's file sets {_EMBED_ADDRESS}, and {keys[0]} of the"
-            f" environment would be sent there; set {_EMBED_ADDRESS} in the environment, if that is"
-            " meant",
-            name=_EMBED_ADDRESS,
-        )
 
 
 def _target(place: Place, configuration: Configuration, actor: str | None = None) -> Target:

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 FILE_NAME: Final = "omnigraph.yaml"
 _MAX_BYTES: Final = 1 << 20
-PROVIDER_KEYS: Final = ("OPENROUTER_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,30 +101,6 @@ def read_project_config(given: Path | None, *, is_ignored: bool) -> ProjectConfi
         return _interpret(_parse(data), path.absolute().parent)
     except SettingInvalid as error:
         raise _invalid(path, error.message) from error
-
-
-def read_env_file(path: Path) -> dict[str, str]:
-    """The variables of an env file; only settings of ours and keys of providers are taken.
-
-    Raises:
-        SettingInvalid: it cannot be read, or a line of it sets nothing.
-    """
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise _invalid(path, f"cannot be read ({type(error).__name__})") from error
-    found: dict[str, str] = {}
-    for number, line in enumerate(lines, 1):
-        text = line.strip().removeprefix("export ").strip()
-        if not text or text.startswith("#"):
-            continue
-        name, equals, value = text.partition("=")
-        if not equals:
-            # The line may be a secret: only its number is told.
-            raise _invalid(path, f"line {number} sets no variable")
-        if name.strip().startswith("OMNIGRAPH_") or name.strip() in PROVIDER_KEYS:
-            found[name.strip()] = value.strip().strip("'\"")
-    return found
 
 
 def _parse(data: bytes) -> Section:
