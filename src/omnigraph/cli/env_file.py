@@ -1,7 +1,8 @@
 """The env file of a project: settings that come with a checkout, below those of the environment.
 
-It sets settings of ours and keys of providers, nothing else, and leads no key of the operator to an
-address of its own.
+It sets settings of ours and keys of providers, nothing else. A checkout may come from anybody, so
+it decides neither where a key of the operator is sent nor which code runs beside it: what would is
+refused, unless the environment says it too, which wins.
 """
 
 from __future__ import annotations
@@ -17,14 +18,19 @@ if TYPE_CHECKING:
 _PREFIX: Final = "OMNIGRAPH_"
 _PROVIDER_KEYS: Final = ("OPENROUTER_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY")
 _EMBED_ADDRESS: Final = "OMNIGRAPH_EMBED_BASE_URL"
+_EMBED_PROVIDER: Final = "OMNIGRAPH_EMBED_PROVIDER"
+_SPARK_MASTER: Final = "OMNIGRAPH_SPARK_MASTER"
+_SPARK: Final = (_SPARK_MASTER, "OMNIGRAPH_SPARK_REMOTE", "OMNIGRAPH_SPARK_CONF")
+_MODULE: Final = ":"
+_LOCAL: Final = "local"
 
 
 def read_env_file(path: Path, environ: Mapping[str, str]) -> dict[str, str]:
     """The variables of an env file; only settings of ours and keys of providers are taken.
 
     Raises:
-        SettingInvalid: it cannot be read, a line of it sets nothing, or it leads a key
-            elsewhere.
+        SettingInvalid: it cannot be read, a line of it sets nothing, or it sets what a checkout
+            does not decide.
     """
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
@@ -42,6 +48,7 @@ def read_env_file(path: Path, environ: Mapping[str, str]) -> dict[str, str]:
         if name.startswith(_PREFIX) or name in _PROVIDER_KEYS:
             found[name] = value.strip("'\"")
     _require_own_keys(found, environ)
+    _require_no_code(found, environ)
     return found
 
 
@@ -61,6 +68,24 @@ def _require_own_keys(added: Mapping[str, str], environ: Mapping[str, str]) -> N
             " meant",
             name=_EMBED_ADDRESS,
         )
+
+
+def _require_no_code(added: Mapping[str, str], environ: Mapping[str, str]) -> None:
+    """Refuse an env file that would choose code: an embedder, options of a JVM, another cluster.
+
+    Raises:
+        SettingInvalid: it would.
+    """
+    for name, value in added.items():
+        is_code = (name == _EMBED_PROVIDER and _MODULE in value) or (
+            name in _SPARK and not (name == _SPARK_MASTER and value.startswith(_LOCAL))
+        )
+        if is_code and name not in environ:
+            raise SettingInvalid(
+                f"auth.env_file of the project's file sets {name}, which decides what code runs"
+                " with your rights; set it in the environment, if that is meant",
+                name=name,
+            )
 
 
 def _invalid(path: Path, what: str) -> SettingInvalid:

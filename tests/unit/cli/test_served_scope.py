@@ -249,6 +249,38 @@ def test_an_env_file_of_a_project_leads_no_key_of_the_operator_elsewhere(
     assert call(*words, environ=meant).returncode == 0
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "is_refused"),
+    [
+        ("OMNIGRAPH_SPARK_CONF", "spark.driver.extraJavaOptions=-Dx=y", True),
+        ("OMNIGRAPH_SPARK_REMOTE", "sc://elsewhere.example", True),
+        ("OMNIGRAPH_SPARK_MASTER", "spark://elsewhere.example:7077", True),
+        ("OMNIGRAPH_EMBED_PROVIDER", "theirs:embedder", True),
+        ("OMNIGRAPH_SPARK_MASTER", "local[2,4]", False),
+        ("OMNIGRAPH_EMBED_PROVIDER", "mock", False),
+    ],
+)
+def test_an_env_file_of_a_project_chooses_no_code_that_runs_with_the_rights_of_the_operator(
+    call: Callable[..., Result],
+    store: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
+    value: str,
+    *,
+    is_refused: bool,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    content = {"graphs": {"g": {"uri": str(store)}}, "auth": {"env_file": "env"}}
+    (tmp_path / "omnigraph.yaml").write_text(json.dumps(content), encoding="utf-8")
+    (tmp_path / "env").write_text(f"{name}={value}\n")
+    told = call("snapshot", "--target", "g", "--json")
+    assert told.returncode == (2 if is_refused else 0)
+    if is_refused:
+        assert (json.loads(told.stderr)["reason"], name in told.stderr) == ("setting_invalid", True)
+        assert call("snapshot", "--target", "g", environ={name: value}).returncode == 0
+
+
 @pytest.mark.parametrize("address", ["http://host:port", "http://[::1", "https://a b"])
 def test_an_address_that_is_none_is_wrong_usage_wherever_it_stands(
     call: Callable[..., Result], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, address: str
