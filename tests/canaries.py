@@ -18,7 +18,7 @@ from omnigraph.server.logs import EventFormatter, JsonFormatter
 from omnigraph.settings import Secret
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -76,13 +76,17 @@ class Canaries:
 
     @contextlib.contextmanager
     def hearing_logs(self) -> Iterator[None]:
-        """Search every line that is logged in this process, in both forms."""
+        """Search every line that a server would log in this process, in both forms."""
         handler = _Ear(self)
         root = logging.getLogger()
+        level = root.level
         root.addHandler(handler)
+        # As a server has it without a setting: requests and decisions of policies are told at INFO.
+        root.setLevel(logging.INFO)
         try:
             yield
         finally:
+            root.setLevel(level)
             root.removeHandler(handler)
 
     def search_arguments(self, pid: int) -> None:
@@ -100,6 +104,16 @@ class _Ear(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         for form in self._forms:
             self._canaries.search(f"a log line of {record.name}", form.format(record))
+
+
+def secrets_of(environ: Mapping[str, str]) -> list[str]:
+    """What variables hold that no output of a program may show."""
+    return [
+        value
+        for name, value in environ.items()
+        if value.strip()
+        and (name.endswith(("_KEY", "_TOKEN", "_PASSWORD")) or name.startswith("OMNIGRAPH_TOKEN_"))
+    ]
 
 
 def children_of(pid: int) -> list[int]:

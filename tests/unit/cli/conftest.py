@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
+from tests.canaries import secrets_of
 
 from omnigraph import Graph
 from omnigraph.cli.main import main
@@ -20,6 +21,13 @@ OURS = ("OMNIGRAPH_", "AWS_", "NO_COLOR")
 def clean_environ(**extra: str) -> dict[str, str]:
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(OURS)}
     return inherited | {"COLUMNS": "100"} | extra
+
+
+def _discreet(result: Result, environ: Mapping[str, str]) -> Result:
+    """The result of a command, which shows none of the secrets that its environment has."""
+    shown = result.stdout + result.stderr
+    assert not [secret for secret in secrets_of(environ) if secret.strip() in shown]
+    return result
 
 
 @pytest.fixture(autouse=True)
@@ -48,7 +56,8 @@ def call(
             monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
         code = main(words, {"HOME": str(tmp_path)} | dict(environ or {}))
         captured = capsys.readouterr()
-        return subprocess.CompletedProcess(words, code, captured.out, captured.err)
+        result = subprocess.CompletedProcess(words, code, captured.out, captured.err)
+        return _discreet(result, environ or {})
 
     return run
 
@@ -63,7 +72,7 @@ def start(tmp_path: Path) -> Callable[..., Result]:
         cwd: Path | None = None,
         environ: Mapping[str, str] | None = None,
     ) -> Result:
-        return subprocess.run(
+        result = subprocess.run(
             [Path(sys.executable).with_name(program), *arguments],
             capture_output=True,
             text=True,
@@ -72,6 +81,7 @@ def start(tmp_path: Path) -> Callable[..., Result]:
             stdin=subprocess.DEVNULL,
             check=False,
         )
+        return _discreet(result, environ or {})
 
     return run
 

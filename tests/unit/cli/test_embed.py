@@ -66,7 +66,7 @@ def asking(server: ProviderServer, **more: str) -> dict[str, str]:
         "OMNIGRAPH_EMBED_BASE_URL": server.url,
         "OMNIGRAPH_EMBED_RETRY_BACKOFF_MS": "1",
         "OMNIGRAPH_EMBED_BATCH_TEXTS": "1",
-        "OPENAI_API_KEY": "key",
+        "OPENAI_API_KEY": "key-of-a-provider",
     } | more
 
 

@@ -7,7 +7,7 @@ import logging
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.canaries import PLANTED, Canaries
+from tests.canaries import PLANTED, Canaries, secrets_of
 from tests.serving import ACTOR, TOKEN, LiveServer, serving
 
 if TYPE_CHECKING:
@@ -19,6 +19,10 @@ SECRET = PLANTED["AWS_SECRET_ACCESS_KEY"]
 
 def in_a_log(_: LiveServer) -> None:
     logging.getLogger("omnigraph.server").warning("odd", extra={"why": f"<{TOKEN}>"})
+
+
+def in_a_line_of_every_request(_: LiveServer) -> None:
+    logging.getLogger("omnigraph.server.access").info("request", extra={"path": SECRET})
 
 
 def in_an_answer(live: LiveServer) -> None:
@@ -40,6 +44,7 @@ def in_a_metric(live: LiveServer) -> None:
     ("leak", "where"),
     [
         (in_a_log, "a log line"),
+        (in_a_line_of_every_request, "a log line of omnigraph.server.access"),
         (in_an_answer, "the response of"),
         (in_a_header, "the headers"),
         (in_a_metric, "the metrics"),
@@ -68,3 +73,16 @@ def test_a_secret_cut_in_two_chunks_is_found() -> None:
     asyncio.run(canaries.watching(app)({"type": "http", "path": "/"}, drop, drop))  # type: ignore[arg-type]  # any ASGI
     with pytest.raises(AssertionError, match="the response of /"):
         canaries.require_none()
+
+
+def test_what_no_output_of_a_program_may_show_is_known_by_its_variable() -> None:
+    environ = {
+        "OPENAI_API_KEY": "a",
+        "AWS_SECRET_ACCESS_KEY": "b",
+        "OMNIGRAPH_TOKEN_PROD": "c",
+        "OMNIGRAPH_BEARER_TOKEN": "d",
+        "JDBC_PASSWORD": "e",
+        "GEMINI_API_KEY": " ",
+        "OMNIGRAPH_HOME": "f",
+    }
+    assert secrets_of(environ) == ["a", "b", "c", "d", "e"]
