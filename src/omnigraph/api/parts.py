@@ -367,7 +367,8 @@ class GraphCommits:
         """
         self._gate.require(Action.CHANGE, branch)
         self._graph.require_writable()
-        commit = find_commit(self._graph.lines, id, branch)
+        # What is undone comes back: who may not read a branch gets its past in no other way either.
+        commit = find_readable_commit(self._graph, self._gate, id, branch)
         with values_for_readers(self._gate, branch):
             return revert_commit(
                 self._graph,

@@ -269,7 +269,14 @@ OPERATIONS = [
     Operation("commits.get", lambda g, at: g.commits.get(at.on_wip), (read(None),)),
     Operation("commits.changes", lambda g, at: g.commits.changes(at.on_wip), (read("wip"),)),
     Operation(
-        "commits.revert", lambda g, at: g.commits.revert(at.on_wip, branch="wip"), (change("wip"),)
+        "commits.revert",
+        lambda g, at: g.commits.revert(at.on_wip, branch="wip"),
+        (change("wip"), read("wip")),
+    ),
+    Operation(
+        "commits.revert",
+        lambda g, at: g.commits.revert(at.on_main, branch="wip"),
+        (change("wip"), read()),
     ),
     Operation("changes.poll", lambda g, _: g.changes.poll(branch="wip"), (read("wip"),)),
     Operation("changes.follow", lambda g, _: list(g.changes.follow(branch="wip")), (read("wip"),)),

@@ -151,7 +151,12 @@ def graph_cases(commits: Mapping[str, str]) -> dict[str, AccessCase]:
         ),
         "cluster_getTag": _case(f"{G}/tags/none", Action.READ, has_branch=False),
         "cluster_deleteTag": _case(f"{G}/tags/gone-BRANCH", Action.BRANCH_DELETE),
-        "cluster_revertCommit": _case(f"{G}/commits/none/revert", Action.CHANGE, body=_on()),
+        "cluster_revertCommit": AccessCase(
+            path=lambda branch: f"{G}/commits/{commits[branch]}/revert",
+            needs=frozenset({Action.CHANGE, Action.READ}),
+            # Another head, so that nothing is undone.
+            body=_on(if_commit="01K0000000000000000000000A"),
+        ),
         "cluster_diff": _case(f"{G}/diff?from=BRANCH&to=BRANCH", Action.READ),
         "cluster_planSchema": _case(
             f"{G}/schema/plan",

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.serving import serving
 from tests.unit.server.access_cases import STORED, graph_cases
+from tests.unit.server.conftest import DATA, SCHEMA
 
 import omnigraph.server
 from omnigraph import Graph
@@ -242,6 +243,33 @@ def test_a_refused_read_does_not_tell_whether_a_snapshot_is_there(
         # A number of a branch is told to who may read that branch.
         number = ann.get(f"{G}/snapshot?branch=wip&at=999")
         assert (number.status_code, number.json()["reason"]) == (404, "commit_not_found")
+
+
+def test_a_revert_brings_no_past_of_a_branch_that_its_actor_may_not_read(tmp_path: Path) -> None:
+    with Graph.init(tmp_path / "g.omni", schema=SCHEMA) as graph:
+        graph.load(DATA, mode="append")
+        graph.mutate('query gone() { delete Person where name = "Bob" }')
+        gone = graph.snapshot().graph_commit_id
+        graph.branches.create("wip")
+        graph.mutate(ADD, params={"n": "Eve"}, branch="wip")
+    with (
+        serving(
+            {"default": tmp_path / "g.omni"},
+            tokens={MEMBER: "s3cret-ann"},
+            policies={"default": POLICY},
+        ) as server,
+        server.client("s3cret-ann") as ann,
+    ):
+        own = ann.get(f"{G}/commits?branch=wip").json()["commits"][0]["graph_commit_id"]
+        states = [gone, "01M7QF8SN385TYRJX6CFMKBZS0", "v2"]
+        refusals = [
+            ann.post(f"{G}/commits/{state}/revert", json={"branch": "wip"}) for state in states
+        ]
+        assert [answer.status_code for answer in refusals] == [403, 403, 403]
+        assert "no commit" not in refusals[1].text
+        assert ann.post(f"{G}/commits/{own}/revert", json={"branch": "wip"}).status_code == 200
+        rows = ann.post(f"{G}/query", json={"query": ALL, "branch": "wip"}).json()["rows"]
+    assert [row["p.name"] for row in rows] == ["Ada"]
 
 
 def test_a_merge_that_may_not_delete_its_source_is_told_so_in_the_log(

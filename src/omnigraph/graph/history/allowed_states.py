@@ -91,8 +91,12 @@ def open_readable_target(graph: GraphCoordinator, gate: Gate, target: ReadTarget
     return snapshot
 
 
-def find_readable_commit(graph: GraphCoordinator, gate: Gate, target: ReadTarget) -> Commit:
+def find_readable_commit(
+    graph: GraphCoordinator, gate: Gate, target: ReadTarget, branch: str = MAIN_BRANCH
+) -> Commit:
     """The commit that a target names, if the actor may read the branch that it was made on.
+
+    `branch` says whose numbers and times are meant.
 
     Raises:
         CommitNotFound: no live line has it.
@@ -100,7 +104,7 @@ def find_readable_commit(graph: GraphCoordinator, gate: Gate, target: ReadTarget
     """
     gate.require_actor()
     with _telling_those_who_may_know(gate, Action.READ, target):
-        commit = find_commit(graph.lines, target)
+        commit = find_commit(graph.lines, target, branch)
     gate.require(Action.READ, commit.graph_branch)
     return commit
 

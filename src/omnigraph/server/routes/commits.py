@@ -65,6 +65,7 @@ async def revert_commit(context: RequestContext) -> Response:
     undone = context.path["commit_id"]
     branch = MAIN_BRANCH if body.branch is None else body.branch
     await context.authorize(Action.CHANGE, branch)
+    await context.authorize_state(Action.READ, branch, undone)
     made = await context.write(
         lambda: context.graph.commits.revert(undone, branch=branch, if_commit=body.if_commit),
         BRANCH_OPERATION_BYTES,
