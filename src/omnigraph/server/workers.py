@@ -2,7 +2,8 @@
 
 A worker is a stranger to the others: admission, caches and streams are its own. The parent answers
 no request. It starts workers, starts one anew that died, hands on the signal to stop, and sums up
-metrics. A worker whose parent is gone ends in order.
+metrics. It waits for no worker alone: one that takes its time to open the graphs keeps it neither
+from the others nor from the end. A worker whose parent is gone ends in order.
 """
 
 from __future__ import annotations
@@ -47,17 +48,25 @@ class _Worker:
     number: int
     process: SpawnProcess | None = None
     control: Connection | None = None
+    is_ready: bool = False
+    """It has said that it serves, and answers on its pipe."""
     pause_us: int = 0
     due_us: int = 0
+
+    def hang_up(self) -> None:
+        """Hear no more of it."""
+        if self.control is not None:
+            self.control.close()
+        self.control = None
+        self.is_ready = False
 
     def forget(self) -> None:
         """The process is gone."""
         if self.process is not None:
             self.process.join()
             self.process.close()
-        if self.control is not None:
-            self.control.close()
-        self.process = self.control = None
+        self.process = None
+        self.hang_up()
 
 
 class Workers:
@@ -105,7 +114,7 @@ class Workers:
     def render_metrics(self) -> str:
         """The metrics of all workers as those of one server."""
         with self._talk:
-            texts = [self._ask(worker.control) for worker in self._workers]
+            texts = [self._ask(worker.control) for worker in self._workers if worker.is_ready]
         return merged([text for text in texts if text])
 
     def _ask(self, control: Connection | None) -> str:
@@ -121,56 +130,75 @@ class Workers:
 
     def _start(self, worker: _Worker) -> None:
         ours, theirs = self._context.Pipe()
-        with contextlib.closing(share_port(self._held)) as listener, theirs:
-            worker.process = self._context.Process(
-                target=work,
-                args=(self._plan, listener, theirs),
-                name=f"omnigraph-worker-{worker.number}",
-                daemon=True,
-            )
-            worker.process.start()
-        worker.control = ours
+        with contextlib.ExitStack() as unless_started:
+            unless_started.callback(ours.close)
+            with theirs, contextlib.closing(share_port(self._held)) as listener:
+                process = self._context.Process(
+                    target=work,
+                    args=(self._plan, listener, theirs),
+                    name=f"omnigraph-worker-{worker.number}",
+                    daemon=True,
+                )
+                process.start()
+            unless_started.pop_all()
+        worker.process, worker.control = process, ours
 
     def _require_ready(self, worker: _Worker) -> None:
         control = worker.control
         try:
             word = None if control is None else control.recv()
-        except EOFError:
+        except (EOFError, OSError):
             word = None
         if isinstance(word, OmnigraphError):
             raise word
         if word != READY:
             raise InternalError("a worker ended before it could serve; its log says why")
+        worker.is_ready = True
 
     def _look_after(self, worker: _Worker) -> None:
-        """Notice the end of a worker, and start it anew when its pause is over."""
-        now_us = self._clock.monotonic_us()
+        """Notice what became of a worker, and start it anew when its pause is over."""
         process = worker.process
         if process is not None and process.exitcode is not None:
-            has_served = now_us - worker.due_us > _LONGEST_PAUSE_US
-            worker.pause_us = (
-                0 if has_served else min(_LONGEST_PAUSE_US, 2 * worker.pause_us or _FIRST_PAUSE_US)
-            )
-            worker.due_us = now_us + worker.pause_us
             log.warning(
                 "worker died",
                 extra={"worker": worker.number, "pid": process.pid, "exit": process.exitcode},
             )
             with self._talk:
                 worker.forget()
-        if worker.process is None and now_us >= worker.due_us:
+            self._pause(worker)
+        elif worker.control is not None and not worker.is_ready and worker.control.poll():
+            self._hear(worker)
+        if worker.process is None and self._clock.monotonic_us() >= worker.due_us:
             self._restart(worker)
 
+    def _pause(self, worker: _Worker) -> None:
+        """Wait before it is started anew: longer each time, unless it served for a while."""
+        now_us = self._clock.monotonic_us()
+        has_served = now_us - worker.due_us > _LONGEST_PAUSE_US
+        worker.pause_us = (
+            0 if has_served else min(_LONGEST_PAUSE_US, 2 * worker.pause_us or _FIRST_PAUSE_US)
+        )
+        worker.due_us = now_us + worker.pause_us
+
     def _restart(self, worker: _Worker) -> None:
-        with self._talk:
+        try:
             self._start(worker)
+        except (OmnigraphError, OSError) as error:
+            # No memory or no socket is left for a moment: the other workers go on.
+            log.error("worker cannot start", extra={"worker": worker.number, "why": str(error)})
+            self._pause(worker)
+        else:
             worker.due_us = self._clock.monotonic_us()
-            try:
-                self._require_ready(worker)
-            except OmnigraphError as error:
-                # It ends by itself, and is then tried again after a pause.
-                log.error("worker cannot start", extra={"code": error.code, "why": error.message})
-                return
+
+    def _hear(self, worker: _Worker) -> None:
+        """The first word of a worker that was started anew: it serves, or why it cannot."""
+        try:
+            self._require_ready(worker)
+        except OmnigraphError as error:
+            # It ends by itself, and is then tried again after a pause.
+            log.error("worker cannot start", extra={"code": error.code, "why": error.message})
+            worker.hang_up()
+            return
         pid = None if worker.process is None else worker.process.pid
         log.info("worker started", extra={"worker": worker.number, "pid": pid})
 
@@ -182,9 +210,12 @@ class Workers:
         return max(0.0, (min(due) - self._clock.monotonic_us()) / 1_000_000)
 
     def _wait(self, timeout_s: float | None) -> None:
-        """Until a worker ends, a signal comes, or the time is up."""
+        """Until a worker ends or says its first word, a signal comes, or the time is up."""
         alive = [worker.process.sentinel for worker in self._workers if worker.process]
-        if self._woken in wait([self._woken, *alive], timeout_s):
+        starting = [
+            worker.control for worker in self._workers if worker.control and not worker.is_ready
+        ]
+        if self._woken in wait([self._woken, *alive, *starting], timeout_s):
             self._woken.recv(1)
 
     @contextlib.contextmanager

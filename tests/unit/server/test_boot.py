@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import logging
 import os
@@ -38,7 +39,7 @@ from omnigraph.server.plan import ServeRequest, plan_server
 from omnigraph.server.runtime import ServerRuntime
 from omnigraph.server.runtime_state import RuntimeState, classify
 from omnigraph.server.worker import METRICS
-from omnigraph.server.workers import Workers
+from omnigraph.server.workers import Workers, _Worker
 from omnigraph.settings import LogLevel, Secret, ServerSettings, Settings, StorageSettings
 
 if TYPE_CHECKING:
@@ -99,6 +100,33 @@ def test_workers_share_a_port_and_one_that_dies_is_started_again(graph_path: Pat
         code, output, log = server.end()
     assert (code, output) == (0, "")
     assert "worker died" in log
+    assert "Traceback" not in log
+
+
+@pytest.mark.extended
+def test_a_worker_that_never_opens_keeps_a_server_neither_from_answers_nor_from_its_end(
+    graph_path: Path, tmp_path: Path
+) -> None:
+    policy = tmp_path / "policy.yaml"
+    policy.write_text(
+        "version: 1\ngroups: { all: [alice] }\nrules:\n"
+        "  - { id: r, allow: { actors: { group: all }, actions: [read] } }\n"
+    )
+    with server_process(
+        *(graph_path, "--workers", "2", "--policy", policy, "--metrics-bind", "127.0.0.1:0"),
+        OMNIGRAPH_SERVER_BEARER_TOKENS_JSON=json.dumps({"alice": CANARY}),
+    ) as server:
+        first = server.workers()
+        policy.unlink()
+        os.mkfifo(policy)  # Whoever reads it waits for somebody to write.
+        os.kill(first[0], signal.SIGKILL)
+        while len(again := server.workers()) < 2 or first[0] in again:
+            pass
+        os.kill(first[1], signal.SIGKILL)
+        while len(again := server.workers()) < 2 or first[1] in again:
+            assert server.process.poll() is None
+        code, output, log = server.end()
+    assert (code, output) == (0, "")
     assert "Traceback" not in log
 
 
@@ -308,6 +336,29 @@ def test_metrics_that_come_too_late_are_not_those_of_the_next_time() -> None:
         answered = pool.submit(theirs.send, "now")
         told = workers._ask(ours)
         assert (asked.result(), answered.result(), told) == (METRICS, None, "now")
+
+
+def test_a_worker_for_which_there_is_no_room_is_started_later(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    plan = plan_server(
+        ServeRequest(
+            source=GraphSource(uris={"a": "b"}),
+            settings=Settings(server=ServerSettings(unauthenticated=True)),
+        )
+    )
+
+    def fail(_: object) -> None:
+        raise OSError(errno.ENOMEM, os.strerror(errno.ENOMEM))
+
+    with listen("127.0.0.1:0") as held, Workers(plan, held, 0) as workers:
+        monkeypatch.setattr(workers, "_start", fail)
+        worker = _Worker(0)
+        workers._look_after(worker)
+        assert (worker.process, worker.due_us > 0) == (None, True)
+        due_us = worker.due_us
+        workers._restart(worker)
+        assert worker.due_us > due_us
 
 
 def test_metrics_of_workers_are_those_of_one_server() -> None:
