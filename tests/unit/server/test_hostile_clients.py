@@ -111,6 +111,28 @@ def test_a_body_in_chunks_is_cut_off_where_it_passes_the_limit(wire: socket.sock
     assert (status, body["reason"]) == (413, "resource_limit")
 
 
+@pytest.mark.extended
+@pytest.mark.parametrize("is_chunked", [False, True])
+@pytest.mark.parametrize(
+    ("path", "media_type", "limit"),
+    [("query", "application/json", MIB), ("load/ndjson", "application/x-ndjson", 32 * MIB)],
+)
+def test_a_body_may_have_as_many_bytes_as_the_limit_and_not_one_more(
+    server: LiveServer, path: str, media_type: str, limit: int, *, is_chunked: bool
+) -> None:
+    with server.client() as client:
+        for size, is_refused in ((limit, False), (limit + 1, True)):
+            body = b" " * size
+            pieces = (body[at : at + MIB] for at in range(0, size, MIB))
+            answer = client.post(
+                f"{G}/{path}",
+                content=pieces if is_chunked else body,
+                headers={"Content-Type": media_type},
+            )
+            assert (answer.status_code == 413) is is_refused, answer.text
+            assert answer.status_code in (200, 400, 413)
+
+
 def test_a_load_of_an_actor_who_has_too_many_is_refused_before_its_body_is_sent(
     server: LiveServer, wire: socket.socket
 ) -> None:
