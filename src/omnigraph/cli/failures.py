@@ -34,14 +34,8 @@ _UNKNOWN_COMMAND: Final = re.compile(r"No such command '([^']+)'")
 _PLANNED_COMMANDS: Final = frozenset(
     {
         "analytics",
-        "cleanup",
         "cluster",
-        "config",
-        "embed",
-        "optimize",
         "queries",
-        "repair",
-        "serve",
     }
 )
 

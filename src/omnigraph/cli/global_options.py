@@ -139,6 +139,7 @@ RULES: Final[Mapping[str, CommandRule]] = {
     "logout": _LOCAL,
     "profile list": _LOCAL,
     "profile show": _LOCAL,
+    "config migrate": _LOCAL,
     "version": _LOCAL,
     "doctor": _LOCAL,
 }

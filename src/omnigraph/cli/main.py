@@ -24,6 +24,7 @@ from omnigraph.cli.commands import (
     cleanup,
     clone,
     commit,
+    config,
     diff,
     doctor,
     embed,
@@ -100,7 +101,7 @@ for _group in (
         serve,
     ),
     *(optimize, ensure_indices, cleanup, repair, verify, recovery, lint, policy),
-    *(graphs, alias, login, profile, version, doctor),
+    *(graphs, alias, login, profile, config, version, doctor),
 ):
     _group.register(app)
 

@@ -61,6 +61,8 @@ class ProjectConfig:
     """What the file says that the command line uses."""
 
     folder: Path
+    name: str | None = None
+    """What the project is called."""
     graphs: Mapping[str, ProjectGraph] = field(default_factory=dict)
     graph: str | None = None
     branch: str | None = None
@@ -133,6 +135,7 @@ def _interpret(content: Section, folder: Path) -> ProjectConfig:
     env_file = _text(auth, "env_file", "auth")
     return ProjectConfig(
         folder=folder,
+        name=_text(_section(content, "project"), "name", "project"),
         graphs=graphs,
         graph=default,
         branch=_text(cli, "branch", "cli"),

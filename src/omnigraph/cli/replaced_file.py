@@ -10,8 +10,10 @@ from omnigraph.errors import InvalidArgument
 
 
 @contextmanager
-def replacing(path: Path) -> Iterator[IO[bytes]]:
+def replacing(path: Path, *, option: str = "--out") -> Iterator[IO[bytes]]:
     """A file beside the named one that takes its place, durably, when the block succeeds.
+
+    `option` is what named it, for messages.
 
     Raises:
         InvalidArgument: it cannot be written.
@@ -20,14 +22,14 @@ def replacing(path: Path) -> Iterator[IO[bytes]]:
         target = path.resolve()
         if target.exists() and not target.is_file():
             raise InvalidArgument(
-                f"--out {str(path)!r}: is no file; name one that may be written",
-                option="--out",
+                f"{option} {str(path)!r}: is no file; name one that may be written",
+                option=option,
                 path=str(path),
             )
         part = target.with_name(f".{target.name}.{os.getpid()}.part")
         file = part.open("wb")
     except OSError as error:
-        raise _unwritable(path, error) from error
+        raise _unwritable(path, option, error) from error
     try:
         with file:
             yield file
@@ -37,17 +39,17 @@ def replacing(path: Path) -> Iterator[IO[bytes]]:
         _sync_folder(target.parent)
     except OSError as error:
         part.unlink(missing_ok=True)
-        raise _unwritable(path, error) from error
+        raise _unwritable(path, option, error) from error
     except BaseException:
         part.unlink(missing_ok=True)
         raise
 
 
-def _unwritable(path: Path, error: OSError) -> InvalidArgument:
+def _unwritable(path: Path, option: str, error: OSError) -> InvalidArgument:
     return InvalidArgument(
-        f"--out {str(path)!r}: cannot be written ({error.strerror}); check the folder and its"
+        f"{option} {str(path)!r}: cannot be written ({error.strerror}); check the folder and its"
         " rights",
-        option="--out",
+        option=option,
         path=str(path),
     )
 

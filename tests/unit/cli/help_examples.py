@@ -47,6 +47,7 @@ ON_A_SERVER: list[tuple[str, ...]] = [
     ("alias",),
     ("login",),
     ("profile", "show"),
+    ("config", "migrate"),
 ]
 """Their examples need a server or a configuration: the tests of servers play them."""
 ENDLESS: list[tuple[str, ...]] = [("serve",)]

@@ -219,8 +219,8 @@ def test_a_bug_is_reported_as_one_without_a_traceback(fail: Callable[[], object]
 
 def test_a_command_of_a_later_version_is_named_as_such() -> None:
     assert translate(
-        typer.TyperException("No such command 'serve'. Did you mean 'version'?")
-    ).message == ("'serve' is not in this version")
+        typer.TyperException("No such command 'cluster'. Did you mean 'version'?")
+    ).message == ("'cluster' is not in this version")
     assert (
         "see 'omnigraph --help'" in translate(typer.TyperException("No such command 'x'.")).message
     )

@@ -72,6 +72,7 @@ TAKEN = {
     "logout": set[str](),
     "profile list": set[str](),
     "profile show": set[str](),
+    "config migrate": set[str](),
     "version": set[str](),
     "doctor": set[str](),
 }
