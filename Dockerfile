@@ -1,7 +1,9 @@
 # The server, from the lock file: every package at the version that is tested, uv itself by its hash.
 #
 #   docker build -t omnigraph-server .
-#   docker run -p 8080:8080 -v "$PWD:/data" omnigraph-server people.omni --unauthenticated
+#   docker run -p 8080:8080 --user "$(id -u):$(id -g)" -v "$PWD:/data" omnigraph-server people.omni --unauthenticated
+#
+# Its own user may not write to a folder of somebody else: hence --user, or a folder of user 10001.
 FROM python:3.11-slim
 WORKDIR /app
 COPY pyproject.toml requirements.lock README.md LICENSE ./
