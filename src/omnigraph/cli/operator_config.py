@@ -7,12 +7,12 @@ that name the key, a key that nobody knows is a warning. It holds no secrets.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from omnigraph.cli.known_keys import unknown_keys
 from omnigraph.cli.row_style import RowFormat, RowStyle
 from omnigraph.errors import SettingInvalid
 from omnigraph.settings.server_address import parse_server_address
@@ -20,6 +20,8 @@ from omnigraph.settings.server_address import parse_server_address
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
     from pathlib import Path
+
+    from omnigraph.cli.known_keys import Level
 
     # Any: what a YAML file holds; the readers below are where its shape is checked.
     Section = Mapping[str, Any]
@@ -264,21 +266,14 @@ def _dotted(within: str, key: object) -> str:
 def _unknown_keys(
     content: Section, sections: Mapping[str, Section], named: Mapping[str, Mapping[str, Section]]
 ) -> Iterator[str]:
-    levels: list[tuple[str, Section, Sequence[str]]] = [("", content, _KEYS)]
+    levels: list[Level] = [("", content, _KEYS)]
     levels += [(name, entry, _SECTIONS[name]) for name, entry in sections.items()]
     levels += [
         (f"{kind}.{name}", entry, _NAMED_SECTIONS[kind])
         for kind, entries in named.items()
         for name, entry in entries.items()
     ]
-    for within, entry, known in levels:
-        for key in entry:
-            if key not in known:
-                nearest = difflib.get_close_matches(str(key), known, n=1, cutoff=0.0)[0]
-                yield (
-                    f"unknown key {_dotted(within, key)} of the operator config is ignored; "
-                    f"the nearest is {nearest}"
-                )
+    return unknown_keys(levels, "the operator config")
 
 
 def _invalid(path: Path, what: str) -> SettingInvalid:

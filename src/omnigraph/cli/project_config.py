@@ -11,16 +11,39 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from omnigraph.cli.known_keys import unknown_keys
 from omnigraph.cli.row_style import RowFormat, RowStyle
 from omnigraph.errors import SettingInvalid
 from omnigraph.settings.server_address import parse_server_address
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from omnigraph.cli.known_keys import Level
+
     # Any: what a YAML file holds; the readers below are where its shape is checked.
     Section = Mapping[str, Any]
 
 FILE_NAME: Final = "omnigraph.yaml"
 _MAX_BYTES: Final = 1 << 20
+_SECTIONS: Final[Mapping[str, Sequence[str]]] = {
+    "project": ("name",),
+    "server": ("graph", "bind"),
+    "cli": (
+        *("graph", "branch", "actor", "output_format"),
+        *("table_max_column_width", "table_cell_layout"),
+    ),
+    "query": ("roots",),
+    "auth": ("env_file",),
+}
+_NAMED_SECTIONS: Final[Mapping[str, Sequence[str]]] = {
+    "graphs": ("uri", "graph", "bearer_token_env", "queries", "policy"),
+    "aliases": (
+        *("command", "query", "name", "args", "params"),
+        *("graph", "branch", "format"),
+    ),
+}
+_KEYS: Final = (*_SECTIONS, *_NAMED_SECTIONS, "queries", "policy")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,6 +97,8 @@ class ProjectConfig:
     server_graph: str | None = None
     """What `serve` serves when nothing else is said."""
     server_bind: str | None = None
+    unknown: tuple[str, ...] = ()
+    """A warning for each key that nobody knows."""
 
     def path_of(self, text: str) -> str:
         """An address of the file: paths are relative to its folder, addresses stay."""
@@ -146,7 +171,18 @@ def _interpret(content: Section, folder: Path) -> ProjectConfig:
         server_graph=served,
         server_bind=_text(server, "bind", "server"),
         aliases={name: _alias(name, _section(aliases, name, "aliases")) for name in aliases},
+        unknown=tuple(unknown_keys(_levels(content), "the project's file")),
     )
+
+
+def _levels(content: Section) -> Iterator[Level]:
+    yield "", content, _KEYS
+    for name, known in _SECTIONS.items():
+        yield name, _section(content, name), known
+    for kind, known in _NAMED_SECTIONS.items():
+        entries = _section(content, kind)
+        for name in entries:
+            yield f"{kind}.{name}", _section(entries, name, kind), known
 
 
 def _graph(name: str, entry: Section, content: Section) -> ProjectGraph:

@@ -336,6 +336,24 @@ def test_the_branch_of_the_project_is_that_of_its_graphs_alone(
     assert json.loads(old.stdout)["target"] == {"branch": None, "snapshot": "0"}
 
 
+def test_a_key_that_nobody_knows_is_told_by_who_serves_the_project_and_by_nobody_else(
+    call: Callable[..., Result], store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    entry = {"uri": str(store), "polcy": "policy.yaml"}
+    content = {"graphs": {"local": entry}, "server": {"graph": "local"}, "quries": "queries"}
+    (tmp_path / "omnigraph.yaml").write_text(json.dumps(content), encoding="utf-8")
+    told = call("serve", "--bind", "nowhere")  # So it does not start.
+    assert told.returncode == 2
+    warnings = [line for line in told.stderr.splitlines() if line.startswith("warning: ")]
+    assert warnings == [
+        "warning: unknown key quries of the project's file is ignored; the nearest is queries",
+        "warning: unknown key graphs.local.polcy of the project's file is ignored; the nearest is"
+        " policy",
+    ]
+    assert "warning" not in call("snapshot", "--target", "local").stderr
+
+
 def test_a_graph_of_the_project_is_served_with_its_queries_and_its_policy(
     store: Path, tmp_path: Path
 ) -> None:

@@ -176,6 +176,9 @@ def _project_graph(session: Session, *, is_named: bool) -> _ProjectGraph | None:
     if entry is None or entry.is_server:
         why = "is behind a server" if entry is not None else "is not under graphs of the file"
         raise UsageError(f"{name!r} cannot be served: it {why}")
+    for warning in project.unknown:
+        # A policy under another key would be none, and what is served would be open to more.
+        session.output.warn(warning)
     session.settings = configuration.settings
     is_bound = "OMNIGRAPH_BIND" in configuration.environ
     return _ProjectGraph(
