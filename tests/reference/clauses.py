@@ -163,9 +163,13 @@ class ClauseWriter:
         for name, kind in self.rng.sample(_types(self.graph.catalog.readable(type_name)), 1):
             if kind.scalar is Scalar.VECTOR:
                 continue
-            self.note("match: list member" if kind.is_list else "match: property")
             target = kind.item if kind.is_list else kind
             seen = [item for value in _seen(rows, name) for item in _items(value)]
+            if not kind.is_list and self.chance(0.3):
+                self.note("match: one of a list")
+                found.append(f"{name}: in {self.constants.members(target, seen)}")
+                continue
+            self.note("match: list member" if kind.is_list else "match: property")
             found.append(f"{name}: {self.constants.of_kind(target, seen)}")
         return found
 
@@ -235,7 +239,8 @@ class ClauseWriter:
             low = self.rng.choice((1, 1, 2, 3))
             high = low + self.rng.choice((0, 1, 1, 2))
             self.note("walk: hops" if one_type else "walk: hops between two types")
-            return f"{word}{{{low},{high}}}"
+            bounds = [self.bound(each) for each in (low, high)]
+            return f"{word}{{{','.join(bounds)}}}"
         if self.chance(0.04):
             self.note("walk: anonymous edge")
             return f"$_:{word}"
@@ -245,6 +250,13 @@ class ClauseWriter:
             self.note("walk: edge variable")
             return f"${var}:{word}"
         return word
+
+    def bound(self, hops: int) -> str:
+        """A bound of a walk, written or given as a parameter."""
+        if not self.chance(0.2):
+            return str(hops)
+        self.note("walk: a bound as a parameter")
+        return self.constants.declare(PropType(scalar=Scalar.I32), hops)
 
     def filters(self, scope: Scope, count: int) -> list[str]:
         found = [self.condition(list(self.columns(scope)), scope) for _ in range(count)]
@@ -304,11 +316,41 @@ class ClauseWriter:
             if value is not None:
                 self.note("value")
                 yield Column(value[0], value[1], [])
+        if found and self.chance(0.1):
+            yield from self.chosen(found, scope)
         if scope.nodes and self.chance(0.15):
             counted = self.degree(scope, self.rng.choice(sorted(scope.nodes)))
             if counted is not None:
                 self.note("value: count")
                 yield Column(counted, PropType(scalar=Scalar.I64), [])
+        if scope.nodes and self.chance(0.1):
+            yield from self.solutions(scope)
+
+    def chosen(self, columns: list[Column], scope: Scope) -> Iterator[Column]:
+        """A value that a condition chooses."""
+        column = self.pick(columns, lambda each: each.is_plain)
+        condition = self.condition(columns, scope, 2)
+        if column is None or condition is None:
+            return
+        self.note("value: by a condition")
+        other = self.pick(columns, lambda each: each.type.scalar == column.type.scalar)
+        if other is None or not other.is_plain:
+            other = column
+        yield Column(f"if({condition}, {column.text}, {other.text})", column.type, column.seen)
+
+    def solutions(self, outer: Scope) -> Iterator[Column]:
+        """How many solutions a block has, which walks and filters; its names are free again."""
+        names, scope = list(self.names), outer.child()
+        clauses = self.walk(scope, self.rng.choice(scope.outer))
+        if clauses:
+            found = [self.filter(list(self.properties(scope)), scope) for _ in range(2)]
+            clauses += [each for each in found if each is not None]
+            if self.chance(0.3) and scope.own:
+                clauses += self.linked(scope, self.rng.choice(sorted(scope.own)))
+            self.note("value: count of a block")
+            text = f"count {{ {' '.join(self.ordered(clauses))} }}"
+            yield Column(text, PropType(scalar=Scalar.I64), [])
+        self.names = names
 
     def degree(self, scope: Scope, var: str) -> str | None:
         """The number of edges of some type at a node; None if its type has none."""

@@ -154,14 +154,29 @@ class Constants:
                 return write_moment(value)
             case date():
                 return value.isoformat()
+            case list():
+                return [self.spelled(item) for item in value]
             case _:
                 return value
 
     def members(self, kind: PropType, seen: Iterable[object]) -> str:
-        """A list literal whose items the kind can equal."""
+        """A list of values that the kind can equal: a literal, or now and then a parameter."""
         known = [value for value in seen if value is not None]
+        if self.rng.random() < 0.3:
+            return self.list_parameter(kind, known)
         values = [self.value(kind, known) for _ in range(self.rng.randint(0, 4))]
         return write_literal(values)
+
+    def list_parameter(self, kind: PropType, known: Sequence[object]) -> str:
+        """A new parameter of a list type, whose items a plain value of the kind can equal."""
+        rng = self.rng
+        scalar = rng.choice(_NUMERIC) if kind.scalar.is_numeric else kind.scalar
+        values = [*(known if scalar is kind.scalar else ()), *POOLS[scalar]]
+        self.features.add("constant: list parameter")
+        return self.declare(
+            PropType(scalar=scalar, is_list=True, nullable=rng.random() < 0.3),
+            [rng.choice(values) for _ in range(rng.randint(0, 4))],
+        )
 
     def query_vector(self) -> str:
         """A vector with a direction, as a literal or a parameter."""

@@ -108,8 +108,7 @@ class _Tail:
         lines = [f"return {'distinct ' * self.distinct}{{ {', '.join(self.returns)} }}"]
         if self.counts and self.rng.random() < 0.3:
             self.clauses.note("having")
-            count = self.rng.choice(self.counts)
-            lines.append(f"having {{ not ({count} = 1) or {count} is null }}")
+            lines.append(f"having {{ {self.group_condition(self.rng.choice(self.counts))} }}")
         if self.order:
             self.clauses.note("order")
             lines.append(f"order {{ {', '.join(self.order)} }}")
@@ -120,6 +119,14 @@ class _Tail:
             self.clauses.note("offset")
             lines.append(f"offset {self.counted(self.rng.choice((0, 1, 3, 50)))}")
         return lines
+
+    def group_condition(self, count: str) -> str:
+        """A condition on a returned count."""
+        if self.rng.random() < 0.3:
+            members = self.clauses.constants.members(_COUNT, (1, 2, 3))
+            return f"{count} in {members} or {count} > 5"
+        forms = ("not ({0} = 1) or {0} is null", "{0} % 2 = 1 and {0} < 9", "if({0} > 2, 1, 0) = 1")
+        return self.rng.choice(forms).format(count)
 
     def counted(self, count: int) -> str:
         """A count, written or given as a parameter."""
