@@ -28,6 +28,8 @@ def check_comparison(
     checker: "ExprChecker", left: ast.Expr, op: ast.CompareOp, right: ast.Expr, extent: Extent
 ) -> ir.Condition | None:
     """A filter of two comparable operands."""
+    if _is_joined_walk(checker, left, op, right):
+        return None
     typed_left, typed_right = checker.check(left), checker.check(right)
     if typed_left is None or typed_right is None:
         return None
@@ -45,6 +47,30 @@ def check_comparison(
         case _:
             found = check_compare(checker, typed_left, op, typed_right, extent)
             return None if found is None else as_nodes(checker, found)
+
+
+def _is_joined_walk(
+    checker: "ExprChecker", left: ast.Expr, op: ast.CompareOp, right: ast.Expr
+) -> bool:
+    """True, with T6, for `$a in $b` under `and`, `or` or `not` where `$b` is nothing yet.
+
+    Alone it would be a traversal, which binds it.
+    """
+    match left, op, right:
+        case ast.Var(), ast.CompareOp.IN, ast.Var(name=name) if not (
+            checker.scope.is_taken(name) or checker.scope.is_broken(name)
+        ):
+            checker.scope.mark_broken(name)
+            checker.report(
+                "T6",
+                "unbound_variable",
+                f"variable `${name}` is not bound; `in` takes a list here, as a traversal over "
+                "`In` stands alone and is joined by no `and` or `or`",
+                right.extent,
+            )
+            return True
+        case _:
+            return False
 
 
 def check_compare(
@@ -121,11 +147,7 @@ def _incomparable(
     if op is ast.CompareOp.CONTAINS and left.type.is_list:
         hint = f"; its items are {left.type.item.as_nullable(nullable=False)}"
     elif op in (ast.CompareOp.IN, ast.CompareOp.NOT_IN):
-        hint = (
-            f"; its items are {right.type.item.as_nullable(nullable=False)}"
-            if right.type.is_list
-            else "; a list stands on the right: `[1, 2]`, a list parameter or a list property"
-        )
+        hint = _list_hint(left, right)
     elif left.type.is_list or right.type.is_list:
         hint = "; test a list with `contains`"
     elif Scalar.VECTOR in (left.type.scalar, right.type.scalar):
@@ -138,6 +160,21 @@ def _incomparable(
         f"`{op}` cannot compare {left.type} with {right.type}{hint}",
         extent,
     )
+
+
+def _list_hint(left: Typed, right: Typed) -> str:
+    """What to write where `in` cannot look for the left side in the right one."""
+    if not right.type.is_list:
+        return "; a list stands on the right: `[1, 2]`, a list parameter or a list property"
+    if left.type.is_list:
+        return "; test each item of the list on the left with `contains`"
+    item, hint = right.type.item, ""
+    match right.expr:
+        case ir.Lit(value=(first, *_)):
+            hint = _date_hint(left, Typed(ir.Lit(first, item), item))
+        case ir.Param(name=name) if left.type.scalar in (Scalar.DATE, Scalar.DATETIME):
+            hint = f"; declare `${name}: [{left.type.scalar}]`"
+    return hint or f"; its items are {item.as_nullable(nullable=False)}"
 
 
 def _date_hint(left: Typed, right: Typed) -> str:

@@ -209,7 +209,8 @@ class ExprChecker:
             self.report("T30", "alias_in_match", detail, expr.extent)
             return None
         if expr.name not in self.aliases:
-            tail = did_you_mean(expr.name, self.aliases, otherwise="aliases are")
+            near = did_you_mean(expr.name, self.aliases, otherwise="aliases are")
+            tail = _NO_ALIAS.get(expr.name) or near
             self.report(
                 "T30",
                 "unknown_alias",
@@ -319,7 +320,8 @@ def check_count(
         checker.report(
             "T37",
             "operand_type",
-            f"{word} takes a number or a parameter of type I32 or I64; `${count.name}` is {kind}",
+            f"{word} takes a number or a parameter of type I32 or I64, without `?`; "
+            f"`${count.name}` is {kind}",
             count.extent,
         )
         return None
@@ -327,6 +329,12 @@ def check_count(
 
 
 CheckComputed = Callable[[ExprChecker, Computing], Typed | None]
+
+_NO_ALIAS = {
+    "distinct": "; write `return distinct { … }`, or `count(distinct $p.x)`",
+    "not": "; `not` stands in conditions: `if(not ($p.x = 1), true, false)`",
+}
+"""What words of the language are meant for where they were read as aliases."""
 
 NO_NULL = (
     "`null` is no value of its own; leave it out, as what may be null is null by itself: "

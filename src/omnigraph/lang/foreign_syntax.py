@@ -10,10 +10,12 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 
 from omnigraph.lang.condition_hints import AND, IN, NULL, OR, find_condition_hint, is_in_where, own
-from omnigraph.lang.place_hints import find_own_hint, find_place_hint
+from omnigraph.lang.place_hints import find_place_hint
+from omnigraph.lang.statement_hints import find_own_hint, find_statement_hint
 from omnigraph.lang.suggest import did_you_mean
 from omnigraph.lang.types import BASE_SCALARS
 
+_PROPERTY = re.compile(r"\$[a-z_]\w*\.[a-z_]\w*\s*\Z")
 _PREVIOUS_WORD = re.compile(r"([A-Za-z_][A-Za-z0-9_]*|\S)\s*\Z")
 
 _QUOTES = 'text stands in double quotes: `"…"`'
@@ -23,6 +25,7 @@ _WHERE = "there is no `where` in `match`; write the condition alone"
 _PATH = "a traversal is written `$a knows $b`; its direction comes from the types"
 _DISTINCT = "write `return distinct { … }`, or `count(distinct $p.x)`"
 _ORDER = "an order is written `order { $p.x desc }`, after `return` and before `limit`"
+_POWER = "there are no powers; multiply: `$p.x * $p.x`"
 _FILE = "a file holds queries: `query name() { match { … } return { … } }`"
 
 
@@ -75,7 +78,8 @@ QUERY_HABITS = Habits(
         "create": _FILE,
         "from": "name the type alone: `delete Person where …`",
         "into": "name the type alone: `insert Person { … }`",
-        "*": "there is no `*`; count a variable: `count($p)`",
+        "*": "there is no `*`; name each column, and count a variable: `count($p)`",
+        "^": _POWER,
         "-": "a minus right before a digit belongs to the number; subtract with a blank: `a - 1`",
         "true": "write `true` in lower case",
         "false": "write `false` in lower case",
@@ -94,6 +98,9 @@ QUERY_HABITS = Habits(
     },
     pairs={
         "==": "equality is `=`, not `==`",
+        "=<": "at most is `<=`",
+        "=>": "at least is `>=`",
+        "**": _POWER,
         "<>": "not equal is `!=`",
         "--": _COMMENT,
         "-[": _PATH,
@@ -145,9 +152,10 @@ def find_hint(
     if habits is not QUERY_HABITS:
         return _find_habit(habits, text, start, end)
     if is_in_where(text, start):
-        hint = find_own_hint(text, start, end)
+        hint = find_own_hint(text, start, end, accepted)
     else:
         hint = find_place_hint(text, start, end, accepted)
+    hint = hint or find_statement_hint(text, start, end, accepted)
     hint = hint or find_condition_hint(text, start, end, accepted)
     if hint is not None:
         return hint
@@ -161,22 +169,25 @@ def _find_habit(habits: Habits, text: str, start: int, end: int) -> str | None:
     word = text[start:end]
     if word.startswith('"'):
         word = word[:1]
-    before = _PREVIOUS_WORD.search(text[max(0, start - 60) : start])
-    previous = before[1].casefold() if before else ""
+    before = text[max(0, start - 60) : start]
+    found = _PREVIOUS_WORD.search(before)
+    previous = found[1].casefold() if found else ""
     for pair in (text[start - 1 : start + 1], text[start : start + 2]):
         if pair in habits.pairs:
             return habits.pairs[pair]
     return (
         habits.after.get(previous)
         or habits.words.get(word.casefold())
-        or _shape_hint(habits, word, previous)
+        or _shape_hint(habits, word, before, previous)
     )
 
 
-def _shape_hint(habits: Habits, word: str, previous: str) -> str | None:
-    """Hints by the shape of a word, in queries."""
+def _shape_hint(habits: Habits, word: str, before: str, previous: str) -> str | None:
+    """Hints by the shape of a word and of what is before it, in queries."""
     if habits is not QUERY_HABITS:
         return None
+    if word == "." and _PROPERTY.search(before):
+        return "a property has no parts; call a function of it: `length($p.x)`"
     if word == "." and previous.isidentifier():
         return f"a variable starts with `$`: `${previous}.…`"
     if word == ".":

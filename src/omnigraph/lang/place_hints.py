@@ -1,4 +1,4 @@
-"""Hints for what cannot stand at its place: in braces of a binding, lists, blocks, counts, `where`.
+"""Hints for what cannot stand at its place: in braces of a binding, lists, blocks, bounds, counts.
 
 A place is known by the words before it. The text is read back a little way only.
 """
@@ -32,11 +32,28 @@ _SIGNS = frozenset('-+*/.,("[')
 _BARE_PROPERTY = re.compile(r"\$[a-z_]\w*\.[a-z_]\w*\s*\Z")
 _BOOL = "a value is compared: `$p.x = true`"
 
-_OWN_COUNT = re.compile(r"(?<![\w$.])count\s*\Z")
-_OWN_CALL = re.compile(
-    r"(?<![\w$.])(?P<name>search|match_text|fuzzy|bm25|nearest)\s*\([^()]*\)\s*\Z"
+_NO_VALUE_BEFORE = re.compile(r"[<>=]\s*\Z|\$[a-z_]\w*\s*<\s*[a-z_]\w*\s*\Z")
+_TWO = "one comparison stands between two values; write two: `3 < $p.x and $p.x < 5`"
+
+_LIST = re.compile(r"\[[^\[\]{}]*\Z")
+_LITERALS = "a list holds literals only; a list of other values is a parameter: `$p.x in $list`"
+
+_BEFORE_BOUNDS = re.compile(r"\$[a-z_]\w*\s+[a-z_]\w*\s*\Z")
+_BOUNDS = "bounds stand in braces: `$a knows{1,3} $b`"
+_ONE_BOUND = re.compile(r"[a-z_>]\s*\{\s*(?P<bound>[0-9]+|\$[a-z_]\w*)\s*\Z")
+
+_CALLED_COUNT = re.compile(r"(?<![\w$.])count\s*\(\s*\$[a-z_]\w*\s*\Z")
+_COUNTED = "solutions are counted in braces: `count { $p knows $f }`"
+
+_NOT = re.compile(r"(?<![\w$.])not\s*\Z")
+_NOTHING = "`not { … }` alone says that there is no solution: `not { $p knows $_ }`"
+
+_AFTER_TYPE = re.compile(r":\s*[A-Z]\w*\s*\(\s*[a-z_]\w*\s*\Z")
+_IN_PATTERN = re.compile(r"\(\s*[a-z_]\w*\s*\Z")
+_BINDING = (
+    "a node is bound by `$p: Person { x: 1 }`, and a traversal is written `$p knows $f`; "
+    "neither stands in brackets"
 )
-_ONE_ROW = "`where` of a mutation looks at one row; name the rows with `in`"
 
 _LOOK_BACK = 400
 
@@ -55,13 +72,6 @@ def find_place_hint(text: str, start: int, end: int, accepted: Collection[str]) 
     before = text[max(0, start - _LOOK_BACK) : start]
     place = _Place(text[start:end].casefold(), before, accepted)
     return next((hint for find in _PLACES if (hint := find(place))), None)
-
-
-def find_own_hint(text: str, start: int, end: int) -> str | None:
-    """The same in `where` of a mutation: blocks and searches look at more than the row."""
-    before = text[max(0, start - _LOOK_BACK) : start]
-    is_block = text[start:end] == "{" and _OWN_COUNT.search(before)
-    return _ONE_ROW if is_block or _OWN_CALL.search(before) else None
 
 
 def _in_braces(place: _Place) -> str | None:
@@ -103,8 +113,61 @@ def _count(place: _Place) -> str | None:
 
 
 def _bare_value(place: _Place) -> str | None:
-    is_joined = place.word in ("and", "or")
-    return _BOOL if is_joined and _BARE_PROPERTY.search(place.before) else None
+    ends = place.word in ("and", "or", "}") or place.word.startswith("$")
+    is_clause = ends and "CMP" in place.accepted and "_AS" not in place.accepted
+    return _BOOL if is_clause and _BARE_PROPERTY.search(place.before) else None
+
+
+def _compared_twice(place: _Place) -> str | None:
+    return _TWO if is_compared_twice(place.word, place.before, place.accepted) else None
+
+
+def is_compared_twice(word: str, before: str, accepted: Collection[str]) -> bool:
+    """Whether a comparison is compared again."""
+    ends = "_AND" in accepted and "CMP" not in accepted
+    return ends and word[:1] in ("<", ">", "=", "!") and not _NO_VALUE_BEFORE.search(before)
+
+
+def _item(place: _Place) -> str | None:
+    is_value = place.word[:1] in ("$", "+", "*", "/", "%") or place.word == "-"
+    is_in_list = "VAR" not in place.accepted and _LIST.search(place.before)
+    return _LITERALS if is_value and is_in_list else None
+
+
+def _bound(place: _Place) -> str | None:
+    if place.word[:1] == "*" and "VAR" in place.accepted:
+        return _BOUNDS if _BEFORE_BOUNDS.search(place.before) else None
+    one = _ONE_BOUND.search(place.before)
+    if one is None or place.word != "}" or "COMMA" not in place.accepted:
+        return None
+    return f"both bounds are needed: `{{{one['bound']},{one['bound']}}}`"
+
+
+def _called_count(place: _Place) -> str | None:
+    is_walk = place.word.isidentifier() and _CALLED_COUNT.search(place.before)
+    return _COUNTED if is_walk else None
+
+
+def _not_exists(place: _Place) -> str | None:
+    return _NOTHING if place.word == "exists" and _NOT.search(place.before) else None
+
+
+def _pattern(place: _Place) -> str | None:
+    """A node in brackets, as in Cypher, or the properties of one."""
+    if place.word != ":":
+        return None
+    is_node = _AFTER_TYPE.search(place.before) or _IN_PATTERN.search(place.before)
+    return _BINDING if is_node else None
+
+
+def _comma(place: _Place) -> str | None:
+    is_clause = place.word == "," and "_OPTIONAL" in place.accepted
+    return "clauses stand one after the other, without commas" if is_clause else None
+
+
+def _joined_texts(place: _Place) -> str | None:
+    is_value = "PLUS" in place.accepted and not {"_OR", "CMP"} & {*place.accepted}
+    return "texts are joined by `+`" if is_value and place.word[:1] == "|" else None
 
 
 _PLACES: tuple[Callable[[_Place], str | None], ...] = (
@@ -115,4 +178,12 @@ _PLACES: tuple[Callable[[_Place], str | None], ...] = (
     _block_as_value,
     _count,
     _bare_value,
+    _compared_twice,
+    _item,
+    _bound,
+    _called_count,
+    _not_exists,
+    _pattern,
+    _comma,
+    _joined_texts,
 )

@@ -11,7 +11,8 @@ from lark import Token
 
 from omnigraph.lang import query_ast as ast
 from omnigraph.lang.condition_hints import VALUE
-from omnigraph.lang.diagnostics import Findings, FindingsFull, join_names
+from omnigraph.lang.diagnostics import Findings, FindingsFull
+from omnigraph.lang.foreign_functions import suggest_function
 from omnigraph.lang.grammar import (
     QUERY_LANGUAGE,
     Node,
@@ -452,7 +453,10 @@ class _Builder:
         given = child_trees(node)
         distinct = [child for child in given if child.data == "distinct"]
         function = _FUNCTIONS.get(str(name))
-        if function is ast.Function.IF and len(given) == 3 and not distinct:
+        if function is ast.Function.IF and len(given) != 3:
+            self.report("argument_count", f"`if` takes 3 arguments, got {len(given)}", extent)
+            return ast.BoolLit(value=True, extent=extent)
+        if function is ast.Function.IF and not distinct:
             return ast.If(
                 condition=self.condition(given[0]),
                 then=self.expr(given[1]),
@@ -469,8 +473,7 @@ class _Builder:
         if function is None:
             self.report(
                 "unknown_function",
-                f"unknown function `{name}`{did_you_mean(name, _FUNCTIONS)}; "
-                f"known are {join_names(_FUNCTIONS)}",
+                f"unknown function `{name}`{suggest_function(name, _FUNCTIONS)}",
                 extent_of(name),
             )
             return ast.BoolLit(value=True, extent=extent)

@@ -7,7 +7,8 @@ from omnigraph.lang import compile_query, compile_schema, plan_migration
 from omnigraph.lang.foreign_syntax import suggest_annotation
 
 CATALOG = compile_schema(
-    "node Person { name: String age: I32? born: Date? alive: Bool? } edge Knows: Person -> Person"
+    "node Person { name: String age: I32? born: Date? alive: Bool? tags: [String]? }"
+    "edge Knows: Person -> Person edge In: Person -> Person"
 )
 
 CLAUSES = [
@@ -65,6 +66,33 @@ CLAUSES = [
     ("exists ($p knows $f)", "`exists { $p knows $f }`"),
     ("optional $p knows $f", "`optional { $p knows $f }`"),
     ("$p.alive or $p.age = 1", "a value is compared: `$p.x = true`"),
+    ("$p.alive", "a value is compared: `$p.x = true`"),
+    ("$p.alive $p.age = 1", "a value is compared: `$p.x = true`"),
+    ("3 < $p.age < 5", "write two: `3 < $p.x and $p.x < 5`"),
+    ("$p.age =< 3", "at most is `<=`"),
+    ("$p.age => 3", "at least is `>=`"),
+    ("$p.age ** 2 = 4", "multiply: `$p.x * $p.x`"),
+    ("$p.age ^ 2 = 4", "multiply: `$p.x * $p.x`"),
+    ("$p.name.length = 3", "call a function of it: `length($p.x)`"),
+    ("$p knows* $f", "`$a knows{1,3} $b`"),
+    ("$p knows*1..3 $f", "`$a knows{1,3} $b`"),
+    ("$p knows{3} $f", "both bounds are needed: `{3,3}`"),
+    ("$p <knows>{$n} $f", "both bounds are needed: `{$n,$n}`"),
+    ("$p knows{1,$n} $f", "of type I32 or I64, without `?`; `$n` is I32?"),
+    ("count($p knows $_) > 2", "in braces: `count { $p knows $f }`"),
+    ("not exists { $p knows $_ }", "`not { … }` alone says that there is no solution"),
+    ("$p.age in [1 + 1]", "a list holds literals only"),
+    ("$p.age in [1, $p.age]", "a list of other values is a parameter"),
+    ('$p.born in ["2020-01-01"]', 'write `date("…")`'),
+    ("$p.born in $l", "declare `$l: [Date]`"),
+    ('$p.tags in ["a"]', "with `contains`"),
+    ("$p.age = 1 or $p in $t", "a traversal over `In` stands alone"),
+    ("(p:Person)-[:KNOWS]->(f)", "a node is bound by `$p: Person { x: 1 }`"),
+    ("$q: Person (age: 3)", "a node is bound by `$p: Person { x: 1 }`"),
+    ("$q: Person { age = 3 }", "a colon stands between a property and its value"),
+    ("$p knows $f, $f knows $g", "without commas"),
+    ("size($p.tags) > 1", "write `length(x)`"),
+    ('id($p) = "a"', "the variable itself: `$p`"),
 ]
 WHERES = [
     ('name = "a" AND age = 1', "joined by `and`", "one after the other"),
@@ -84,6 +112,23 @@ WHERES = [
     ("age + 1 = 2", "as they are", "expected one of"),
     ("count { $p knows $_ } > 1", "looks at one row", "expected one of"),
     ('search(name, "x")', "looks at one row", "expected one of"),
+    ("$p.age = 1", "a property of the row is written alone: `age`", "starts with `$`"),
+    ("age = 1 or p.age = 2", "a property of the row is written alone: `age`", "`$`"),
+    ("alive", "a value is compared: `alive = true`", "expected one of"),
+    ("not (alive)", "a value is compared: `alive = true`", "expected one of"),
+    ("true", "`where x = 1`", "true = true"),
+    ("1 < age < 3", "write two: `3 < x and x < 5`", "expected one of"),
+    ("{ age: 1 }", "`where x = 1`", "`match`"),
+    ("", "`where x = 1`", "`match`"),
+]
+STATEMENTS = [
+    ('insert Person { name: "x" } if absent', "`insert Person if absent { … }`"),
+    ('insert if absent Person { name: "x" }', "`insert Person if absent { … }`"),
+    ('insert Person (name: "x")', "values stand in braces"),
+    ('insert Person { name = "x" }', "a colon stands between"),
+    ("update Person set { age = age + 1 } where age = 1", "a colon stands between"),
+    ("update Person set { age += 1 } where age = 1", "a colon stands between"),
+    ('insert Person { name: "a" || "b" }', "texts are joined by `+`"),
 ]
 TAILS = [
     ("return { not ($p.age > 3) as v }", "`if(condition, a, b)`"),
@@ -94,6 +139,15 @@ TAILS = [
     ("return { coalesce(null, 1) as v }", "`null` is no value of its own"),
     ("return { if($p.age > 3, 1, null) as v }", "`null` is no value of its own"),
     ("return { count(*) }", "count a variable"),
+    ("return { $p.* }", "name each column"),
+    ("return { distinct $p.name }", "`return distinct { … }`"),
+    ("return { not true }", "`if(not ($p.x = 1), true, false)`"),
+    ('return { $p.name || "x" }', "texts are joined by `+`"),
+    ('return { concat($p.name, "x") }', "texts are joined by `+`"),
+    ("return { shortestPath($p, $p) }", "write `path($a, $b)`"),
+    ("return { substring($p.name, 1) }", "known are `now`"),
+    ("return { [$p.age] }", "a list holds literals only"),
+    ("return { $p } limit $n", "without `?`; `$n` is I32?"),
     ("return { COUNT($p) }", "`count`"),
     ("return { p.name }", "starts with `$`: `$p.…`"),
     ("return { $p.name } order by $p.name", "order { $p.x desc }"),
@@ -131,7 +185,7 @@ DECLARATIONS = [
 
 def _query_message(body: str) -> str:
     with pytest.raises(QueryInvalid) as caught:
-        compile_query(CATALOG, f"query q($s: String) {{ {body} }}")
+        compile_query(CATALOG, f"query q($s: String, $l: [String], $n: I32?) {{ {body} }}")
     return caught.value.message
 
 
@@ -151,6 +205,17 @@ def test_a_hint_in_where_proposes_what_where_takes(where: str, hint: str, mislea
     message = _query_message(update).splitlines()[0]
     assert hint in message
     assert misleading not in message
+
+
+@pytest.mark.parametrize(("statement", "hint"), STATEMENTS)
+def test_a_habit_in_a_statement_gets_a_hint(statement: str, hint: str) -> None:
+    assert hint in _query_message(statement)
+
+
+def test_a_choice_with_too_few_values_is_told_once() -> None:
+    message = _query_message("match { $p: Person } return { if($p.age > 3, 1) }")
+    assert "`if` takes 3 arguments, got 2" in message
+    assert message.count("Q000") == 1
 
 
 @pytest.mark.parametrize(("source", "hint"), DECLARATIONS)
