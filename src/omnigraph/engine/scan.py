@@ -162,8 +162,8 @@ class Scanner:
             if op.var in self.needs.identified or table.identity in wanted:
                 # Of a key that is the id, one of the two is enough.
                 wanted = (wanted - {table.identity}) | {"id"}
-            # A search in memory finds its rows by row id.
-            with_row_ids = bool(pushed.rest) or not wanted
+            # What is not a column is found by row id.
+            with_row_ids = bool(pushed.rest) or not wanted or op.var in self.needs.by_row
             names = sorted(name for name in wanted if name is not None)
             known = self._known_whole(table, pushed, names)
             if known is not None:

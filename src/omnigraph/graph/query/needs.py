@@ -43,6 +43,10 @@ class Needs:
     returned: frozenset[str]
     """Variables that columns, groups or the order read, beside counting them."""
 
+    by_row: frozenset[str]
+    """Variables of which something is found by the numbers of their rows: whether a text matches,
+    how near a vector is, whether a blob is null."""
+
     is_aggregate: bool
 
     def of(self, var: str, item: NodeType | EdgeType) -> frozenset[str] | None:
@@ -70,10 +74,16 @@ def analyse_needs(query: ir.QueryIR) -> Needs:
     returned: set[str] = set()
     for expr in exprs:
         _note(expr, read, returned)
-    exprs += [side for item in filters for side in operands_of(item)]
+        returned |= _found_by_row(expr)
     seen: set[str] = set()
+    by_row: set[str] = set()
+    exprs += [side for item in filters for side in operands_of(item)]
     for expr in exprs:
         _note(expr, read, seen)
+        by_row |= _found_by_row(expr)
+    for var in by_row:
+        read[var] |= set()  # Its rows are needed, and perhaps none of its properties.
+        seen.add(var)
     identified = {expr.var for expr in map(_told, exprs) if isinstance(expr, ir.NodeId)}
     # Walks of a block begin at the ids of what is bound around it.
     identified |= {name for item in counts for name in item.outer_vars}
@@ -90,8 +100,24 @@ def analyse_needs(query: ir.QueryIR) -> Needs:
         counted_optional=frozenset(optional - seen - sources - outer if is_aggregate else ()),
         identified=frozenset(identified),
         returned=frozenset(returned.union(*(item.outer_vars for item in counts))),
+        by_row=frozenset(by_row),
         is_aggregate=is_aggregate,
     )
+
+
+def _found_by_row(expr: ir.Expr) -> set[str]:
+    """The variable whose rows are told by their numbers what the expression is."""
+    match expr:
+        case ir.Prop(var, type=kind) if kind.scalar is Scalar.BLOB:
+            return {var}
+        case ir.Search(var) | ir.MatchText(var) | ir.Bm25(var) | ir.Nearest(var):
+            return {var}
+        case ir.Rrf(first, second):
+            return {first.var, second.var}
+        case ir.Agg(_, arg):
+            return _found_by_row(arg)
+        case _:
+            return set()
 
 
 def _leaves(expr: ir.Expr) -> Iterator[ir.Expr]:
@@ -116,14 +142,10 @@ def _told(expr: ir.Expr) -> ir.Expr:
 
 def _note(expr: ir.Expr, read: dict[str, set[str]], seen: set[str]) -> None:
     match expr:
-        case ir.Prop(var, type=kind) if kind.scalar is Scalar.BLOB:
-            read[var] |= set()  # Whether it is null is asked row by row.
-            seen.add(var)
+        case ir.Prop(type=kind) if kind.scalar is Scalar.BLOB:
+            pass
         case ir.Prop(var, name) | ir.Nearest(var, name) | ir.Fuzzy(var, name):
             read[var].add(name)
-            seen.add(var)
-        case ir.Search(var) | ir.MatchText(var) | ir.Bm25(var):
-            read[var] |= set()  # Its rows are needed, and none of its properties.
             seen.add(var)
         case ir.NodeId(var) | ir.TypeOf(var):
             seen.add(var)
@@ -135,7 +157,7 @@ def _note(expr: ir.Expr, read: dict[str, set[str]], seen: set[str]) -> None:
         case ir.Agg(_, arg):
             _note(arg, read, seen)
         case _:
-            pass  # A constant, or what is made of others, which are noted for themselves.
+            pass  # A constant, what is made of others, or what is found by the rows.
 
 
 def _filters(ops: Sequence[ir.Op]) -> Iterator[ir.Condition]:
