@@ -222,6 +222,29 @@ def test_a_query_that_takes_too_much_memory_is_refused(
     assert len(wide.query(QUERIES[name])) > 0
 
 
+@pytest.mark.parametrize(
+    ("clauses", "count"),
+    [
+        ("$p.vec is null", 1),
+        ("$p.vec is not null", 3_000),
+        ("not ($p.tags is null) or $p.vec is null", 3_000),
+        ("$p.tags is null $p.vec is not null", 1),
+    ],
+)
+def test_a_test_for_null_reads_no_vector_and_no_list(
+    graphs: Opened, clauses: str, count: int
+) -> None:
+    """The vectors take 768,000 bytes, the lists some more."""
+    graph = graphs.init("node P { k: String @key  vec: Vector(64)?  tags: [String]? }")
+    rows = [{"vec": [1.0] * 64, "tags": ["x" * 100] * 2}] * 2_999
+    rows += [{"vec": None, "tags": ["x"]}, {"vec": [1.0] * 64, "tags": None}]
+    fill(graph, P=[{"k": f"p{number}", **row} for number, row in enumerate(rows)])
+    narrow = graphs.again(graph, QUERY_MEMORY_BYTES="200000")
+    source = f"query q() {{ match {{ $p: P {clauses} }} return {{ count($p) as n }} }}"
+    assert narrow.query(source).to_dicts() == [{"n": count}]
+    assert "in memory" not in str(narrow.explain(source))
+
+
 LARGE_TEXTS = """
 import resource, sys, tempfile
 from pathlib import Path

@@ -45,7 +45,7 @@ class Needs:
 
     by_row: frozenset[str]
     """Variables of which something is found by the numbers of their rows: whether a text matches,
-    how near a vector is, whether a blob is null."""
+    how near a vector is, whether a blob or a list is null."""
 
     is_aggregate: bool
 
@@ -77,7 +77,13 @@ def analyse_needs(query: ir.QueryIR) -> Needs:
         returned |= _found_by_row(expr)
     seen: set[str] = set()
     by_row: set[str] = set()
-    exprs += [side for item in filters for side in operands_of(item)]
+    for part in (part for item in filters for part in _parts(item)):
+        match part:
+            case ir.NullTest(ir.Prop(var, type=kind)) if not (kind.is_plain or ir.is_walk_var(var)):
+                # The table says whether a list is null, or it is asked of the rows that are left.
+                by_row.add(var)
+            case _:
+                exprs += operands_of(part)
     for expr in exprs:
         _note(expr, read, seen)
         by_row |= _found_by_row(expr)
@@ -158,6 +164,18 @@ def _note(expr: ir.Expr, read: dict[str, set[str]], seen: set[str]) -> None:
             _note(arg, read, seen)
         case _:
             pass  # A constant, what is made of others, or what is found by the rows.
+
+
+def _parts(item: ir.Condition) -> Iterator[ir.Filter | ir.NullTest]:
+    """The tests that a condition is made of."""
+    match item:
+        case ir.AllOf(parts) | ir.AnyOf(parts):
+            for part in parts:
+                yield from _parts(part)
+        case ir.Negated(part):
+            yield from _parts(part)
+        case _:
+            yield item
 
 
 def _filters(ops: Sequence[ir.Op]) -> Iterator[ir.Condition]:

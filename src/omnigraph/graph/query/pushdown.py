@@ -84,7 +84,7 @@ def can_push(item: ir.Condition) -> bool:
         case ir.Negated(part):
             return can_push(part)
         case ir.NullTest(expr):
-            return isinstance(expr, ir.Prop) and expr.type.is_plain
+            return isinstance(expr, ir.Prop) and expr.type.scalar is not Scalar.BLOB
     match item.left, item.op, item.right:
         case ir.Prop(), FilterOp.IN, ir.Param() | ir.Lit():
             return True
@@ -110,7 +110,7 @@ def _where(item: ir.Condition, params: Mapping[str, object], *, wanted: bool) ->
             return _push(item, params) if wanted else _push_false(item, params)
         case ir.Negated(part):
             return _where(part, params, wanted=not wanted)
-        case ir.NullTest(ir.Prop(property=name, type=kind)) if kind.is_plain:
+        case ir.NullTest(ir.Prop(property=name, type=kind)) if kind.scalar is not Scalar.BLOB:
             return IsNull(name) if wanted else Not(IsNull(name))
         case ir.NullTest():
             return None
