@@ -13,7 +13,7 @@ from lark import Token
 
 from omnigraph.lang import schema_ast as ast
 from omnigraph.lang.diagnostics import Findings
-from omnigraph.lang.foreign_syntax import is_annotation, suggest_type
+from omnigraph.lang.foreign_syntax import is_annotation, suggest_annotation, suggest_type
 from omnigraph.lang.grammar import (
     SCHEMA_LANGUAGE,
     Node,
@@ -333,12 +333,7 @@ class _Builder:
                 case str() | bool() | int() | float() | ast.Name() if position == 0:
                     value = arg
                 case _:
-                    self.report(
-                        "S000",
-                        "syntax",
-                        f'`@{at.name}` takes one value and then keywords: `@{at.name}("v", k=1)`',
-                        at.extent,
-                    )
+                    self.report("S000", "syntax", _wrong_arguments(at), at.extent)
         return ast.Annotation(
             name=at.name,
             value=value,
@@ -406,6 +401,14 @@ def _parts(tree: Node) -> dict[str, list[Node]]:
     for child in child_trees(tree):
         parts[child.data].append(child)
     return parts
+
+
+def _wrong_arguments(at: _At) -> str:
+    """What is said of a free annotation with other values than one and keywords."""
+    meant = None if at.is_quoted else suggest_annotation(at.name)
+    if meant is not None:
+        return f"annotation `@{at.name}` is not known; did you mean {meant}?"
+    return f'`@{at.name}` takes one value and then keywords: `@{at.name}("v", k=1)`'
 
 
 def _type_ref(token: Token) -> ast.TypeRef:

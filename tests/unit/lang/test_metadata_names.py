@@ -35,6 +35,22 @@ def test_a_letter_at_a_wrong_place_is_a_mistake_also_in_a_short_name(name: str) 
         require_meant_annotations(f"node P {{ k: String @{name} }}")
 
 
+@pytest.mark.parametrize(
+    ("schema", "meant"),
+    [
+        ("node P { n: I32  @rnage(n, 0..1) }", "range"),
+        ('node P { n: String  @chek(n, "a") }', "check"),
+        ("node P { n: I32  @uniqe(n, m)  m: I32 }", "unique"),
+        ("node P { n: I32 }  edge E: P -> P @crad(1..1)", "card"),
+    ],
+)
+def test_a_misspelt_annotation_is_told_whatever_stands_in_its_parentheses(
+    schema: str, meant: str
+) -> None:
+    with pytest.raises(SchemaInvalid, match=f"is not known; did you mean `@{meant}`"):
+        compile_schema(schema)
+
+
 def test_metadata_in_quotes_is_kept_and_means_nothing(tmp_path: Path) -> None:
     with Graph.init(tmp_path / "graph", schema=QUOTED) as graph:
         notes = graph.snapshot().catalog.node_types["P"].properties["n"].annotations
