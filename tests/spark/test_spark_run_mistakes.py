@@ -293,6 +293,74 @@ def test_all_mistakes_of_a_run_are_told_at_once(
     assert ids(graph, "Person") == []
 
 
+FOLLOWED = """version: 1
+name: crm
+mode: merge
+sources:
+  people: {format: parquet, path: people.parquet, cursor: {column: at, type: integer}}
+  orders: {format: csv, path: orders.csv, cursor: {column: at, type: string}}
+  more: {format: csv, path: orders.csv}
+nodes:
+  - {type: Person, from: people, columns: {slug: id, age: years}}
+  - {type: Order, from: orders, columns: {number: nmber}}
+  - {type: Person, from: more, columns: {slug: nr, age: nr}}
+"""
+
+
+def test_mistakes_that_files_tell_need_no_spark_also_beside_a_cursor(
+    tmp_path: Path, graph: Graph, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    people = pa.table({"id": ["a"], "years": ["7"], "at": pa.array([1], pa.int32())})
+    pq.write_table(people, tmp_path / "people.parquet")
+    (tmp_path / "orders.csv").write_text("nr\n1\n")
+    file = tmp_path / "crm.yaml"
+    file.write_text(FOLLOWED)
+
+    def refuse(*_: object, **__: object) -> None:
+        pytest.fail("Spark was started")
+
+    monkeypatch.setattr("omnigraph.pipeline.pipeline.open_session", refuse)
+    with pytest.raises(SourceError) as told:
+        graph.pipeline().run(file)
+    assert places_of_mistakes(told.value) == [
+        ("9:54", "people"),
+        ("10:43", "orders"),
+        ("11:52", "more"),
+    ]
+    file.write_text(FOLLOWED.replace("{number: nmber}", "{number: nr}").replace("years", "at"))
+    with pytest.raises(SourceError) as told:
+        graph.pipeline().run(file)
+    assert places_of_mistakes(told.value) == [("6:52", "orders"), ("11:52", "more")]
+
+
+def test_mistakes_of_all_sources_are_told_before_a_cursor_reads_a_row(
+    tmp_path: Path, pipeline: Pipeline, session: PipelineSession
+) -> None:
+    for name in ("followed_people", "followed_orders"):
+        session.spark.sql(
+            "SELECT 'a' AS id, cast(raise_error('a row was read') AS bigint) AS n"
+        ).createOrReplaceTempView(name)
+    file = tmp_path / "crm.yaml"
+    file.write_text(
+        "version: 1\nname: crm\nmode: merge\nsources:\n"
+        "  p: {format: table, table: followed_people, cursor: {column: n, type: integer}}\n"
+        "  o: {format: table, table: followed_orders, cursor: {column: n, type: integer}}\n"
+        "  q: {format: table, table: followed_people}\n"
+        "nodes:\n"
+        "  - {type: Person, from: p, columns: {slug: idd, age: n}}\n"
+        "  - {type: Order, from: o, columns: {number: n}}\n"
+        "  - {type: Order, from: q, columns: {number: {expr: lowr(id)}}}\n"
+    )
+    with pytest.raises(SourceError) as told:
+        pipeline.run(file)
+    assert places_of_mistakes(told.value) == [
+        ("9:39", "p"),
+        ("9:50", "p"),
+        ("10:38", "o"),
+        ("11:38", "q"),
+    ]
+
+
 def test_columns_of_parquet_files_are_told_with_file_and_line(
     tmp_path: Path, pipeline: Pipeline
 ) -> None:

@@ -27,6 +27,7 @@ from omnigraph.ids import new_operation_id
 from omnigraph.lang.suggest import did_you_mean
 from omnigraph.pipeline.files.source_errors import changes_told, source_errors
 from omnigraph.pipeline.intake.inputs import marks_of
+from omnigraph.pipeline.load.followed_source import FollowedSource, follow
 from omnigraph.pipeline.load.job import SparkLoad
 from omnigraph.pipeline.sources.cursors import (
     CursorRange,
@@ -34,20 +35,13 @@ from omnigraph.pipeline.sources.cursors import (
     has_nothing_to_read,
     lagged,
     near,
-    rows_within,
 )
-from omnigraph.pipeline.sources.frames import read_frame
-from omnigraph.pipeline.sources.named_sources import files_below, opened_all, specs_below
 from omnigraph.pipeline.sources.precheck import precheck
 from omnigraph.pipeline.sources.request import (
-    find_files,
     find_named,
-    frame_source,
-    same_files,
-    secrets_of,
     source_of,
 )
-from omnigraph.pipeline.sources.sources import FrameSource, LineFiles
+from omnigraph.pipeline.sources.sources import FrameSource, LineFiles, ParquetFiles
 from omnigraph.pipeline.spark.lanes import require_spark
 from omnigraph.pipeline.spec.column_map import TargetSpec, mistakes_told, require_target
 from omnigraph.pipeline.spec.mistakes import Mistakes, as_one, mistakes_of
@@ -57,8 +51,6 @@ from omnigraph.storage.input_files import InputFiles
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from pyspark.sql import DataFrame
-
     from omnigraph.graph.blobs.addresses import ExternalBlobs
     from omnigraph.graph.history.commit_graph import Commit
     from omnigraph.graph.history.pipeline_history import PipelineHistory
@@ -66,15 +58,11 @@ if TYPE_CHECKING:
     from omnigraph.graph.lifecycle.coordinator import GraphCoordinator
     from omnigraph.graph.load.request import LoadRequest
     from omnigraph.lang.catalog import Catalog
-    from omnigraph.pipeline.sources.named_sources import NamedSource
     from omnigraph.pipeline.sources.sources import LoadSource
-    from omnigraph.pipeline.sources.time_zones import Near
     from omnigraph.pipeline.spark.job import JobContext
-    from omnigraph.pipeline.spark.session import PipelineSession
     from omnigraph.pipeline.spec.mistakes import Mistake
-    from omnigraph.pipeline.spec.pipeline_spec import Cursor, NodeMapping, PipelineSpec, SourceSpec
+    from omnigraph.pipeline.spec.pipeline_spec import NodeMapping, PipelineSpec, SourceSpec
     from omnigraph.settings import Settings
-    from omnigraph.storage.input_files import InputFile
 
 _DIGEST_BYTES: Final = 20
 _PLANS: Final = 3
@@ -117,6 +105,13 @@ class _PlannedSource:
     cursor: Mapping[str, Any] | None = None
     """What the commit keeps: `value` and `mapping`."""
     warnings: tuple[str, ...] = ()
+
+    @property
+    def frame(self) -> FrameSource | None:
+        """What Spark reads of it, if it does."""
+        if isinstance(self.source, ParquetFiles):
+            return self.source.through_spark if self.source.has_expressions else None
+        return self.source if isinstance(self.source, FrameSource) else None
 
     @property
     def is_whole(self) -> bool:
@@ -328,16 +323,45 @@ class PipelineRun:
             InvalidArgument, SourceError: with all mistakes that show before Spark is needed.
         """
         planned: dict[str, _PlannedSource] = {}
-        for each in sorted(specs, key=lambda each: each.cursor is not None):
-            if each.cursor is not None:
-                mistakes.require_none()
+        followed: dict[str, FollowedSource] = {}
+        for each in specs:
             with mistakes.of_part(), _told_of(each.name):
-                planned[each.name] = self._plan(each, history)
-                precheck(catalog, planned[each.name].source)
+                if each.cursor is None:
+                    planned[each.name] = self._plan(each)
+                    precheck(catalog, planned[each.name].source)
+                else:
+                    targets = self._targets(each.name)
+                    source = follow(each, each.cursor, self._spec, targets, self._settings)
+                    source.precheck(catalog)
+                    followed[each.name] = source
+        mistakes.require_none()
+        if followed:
+            frames = [(each.spec, each.whole) for each in followed.values()]
+            frames += [(each.spec, each.frame) for each in planned.values() if each.frame]
+            told = [frame for spec, frame in frames if _tells_columns(spec)]
+            self._look_at_columns(catalog, told, mistakes)
+        for name, source in followed.items():
+            with mistakes.of_part(), _told_of(name):
+                planned[name] = self._plan_cursor(source, history)
         mistakes.require_none()
         return [planned[each.name] for each in specs]
 
-    def _plan(self, spec: SourceSpec, history: PipelineHistory) -> _PlannedSource:
+    def _look_at_columns(
+        self, catalog: Catalog, sources: Sequence[FrameSource], mistakes: Mistakes
+    ) -> None:
+        """Find what shows in the columns of frames, before rows are read for a cursor.
+
+        Raises:
+            InvalidArgument, SourceError: with all mistakes.
+        """
+        spark = require_spark(self._open_job().lane)
+        with spark.configured():
+            for each in sources:
+                with mistakes.of_part(), _told_of(each.name):
+                    each.require_fitting(catalog, spark.session)
+        mistakes.require_none()
+
+    def _plan(self, spec: SourceSpec) -> _PlannedSource:
         targets = self._targets(spec.name)
         if spec.format is SourceFormat.NDJSON:
             files = InputFiles(self._settings.storage).find(spec.path or "")
@@ -346,8 +370,6 @@ class PipelineRun:
                 source=LineFiles(files=files, split_bytes=self._settings.pipeline.split_bytes),
                 marks=marks_of(files),
             )
-        if spec.cursor is not None:
-            return self._plan_cursor(spec, targets, history)
         named = find_named(spec, self._spec, self._settings)
         source = source_of(spec, targets, self._settings, named)
         marks = source.marks
@@ -361,19 +383,12 @@ class PipelineRun:
         )
         return _PlannedSource(spec=spec, source=source, marks=marks, warnings=warnings)
 
-    def _plan_cursor(
-        self, spec: SourceSpec, targets: Sequence[TargetSpec], history: PipelineHistory
-    ) -> _PlannedSource:
-        if spec.cursor is None:
-            raise InvalidArgument(f"source {spec.name!r} has no cursor", argument="sources")
-        files = find_files(spec, self._settings)
-        named = find_named(spec, self._spec, self._settings)
-        is_same = same_files([*files, *files_below(named)], self._settings)
-        opened = _Opened(spec, tuple(files), named)
-        with changes_told(is_same):
-            span, cursor = self._look_for_range(spec, spec.cursor, opened, history)
-        if is_same is not None:
-            is_same()
+    def _plan_cursor(self, followed: FollowedSource, history: PipelineHistory) -> _PlannedSource:
+        spec = followed.spec
+        with changes_told(followed.require_same):
+            span, cursor = self._look_for_range(followed, history)
+        if followed.require_same is not None:
+            followed.require_same()
         # A range says what is new, not what is in it: all of it again is another run.
         refreshed = history.last_id if self._options.full_refresh else None
         # Rows may come late into a range that was read, or change in one that a lag reads again:
@@ -381,42 +396,31 @@ class PipelineRun:
         within = [span.after, span.until, span.rows, span.without_value, refreshed]
         within += [span.content] if span.content else []
         marks = [json.dumps([spec.name, *within])]
-        source = frame_source(
-            spec,
-            targets,
-            self._settings,
-            files,
-            opened_by=_Within(opened, span),
-            marks=marks,
-            is_empty=not span.has_types,
-            named=named,
-        )
         warnings = (
             (
                 f"source {spec.name!r} has {span.without_value:,} rows without a value in"
-                f" `{spec.cursor.column}`; only a full refresh reads them",
+                f" `{followed.cursor.column}`; only a full refresh reads them",
             )
             if span.without_value
             else ()
         )
         return _PlannedSource(
             spec=spec,
-            source=source,
+            source=followed.within(span, marks),
             marks=marks,
             cursor=cursor,
             warnings=warnings,
         )
 
     def _look_for_range(
-        self, spec: SourceSpec, cursor: Cursor, opened: _Opened, history: PipelineHistory
+        self, followed: FollowedSource, history: PipelineHistory
     ) -> tuple[CursorRange, Mapping[str, Any] | None]:
         """What is new in a source, and what the commit keeps; `None` leaves what was kept."""
-        read = [spec, *specs_below(opened.named)]
-        secrets = [value for each in read for value in secrets_of(each)]
+        spec, cursor, secrets = followed.spec, followed.cursor, followed.secrets
         spark = require_spark(self._open_job().lane)
         with spark.configured():
+            frame, _ = followed.whole.look(spark.session)
             with source_errors(spec.name, secrets):
-                frame = opened(spark.session)
                 columns = frame.dtypes
             if has_nothing_to_read(frame, spec, spark.runner, secrets):
                 kept = history.cursors.get(spec.name, {}).get("value")
@@ -425,7 +429,7 @@ class PipelineRun:
             last = self._last(spec, mapping, history)
             around = near(cursor, lagged(cursor, last))
             with source_errors(spec.name, secrets):
-                newer = frame if around is None else opened(spark.session, around)
+                newer = frame if around is None else followed.opened(spark.session, around)
             span = find_range(
                 newer,
                 cursor,
@@ -493,34 +497,6 @@ class PipelineRun:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class _Opened:
-    """Opens all rows of a source."""
-
-    spec: SourceSpec
-    files: tuple[InputFile, ...]
-    named: Mapping[str, NamedSource]
-
-    def __call__(self, session: PipelineSession, near: Near | None = None) -> DataFrame:
-        named = opened_all(session, self.named)
-        return read_frame(session, self.spec, self.files, named, near)
-
-
-@dataclass(frozen=True, slots=True)
-class _Within:
-    """Opens the rows of a range."""
-
-    source: _Opened
-    found: CursorRange
-
-    def __call__(self, session: PipelineSession) -> DataFrame:
-        cursor, found = self.source.spec.cursor, self.found
-        if cursor is None:
-            return self.source(session)
-        frame = self.source(session, near(cursor, found.after, found.until))
-        return rows_within(frame, cursor, found)
-
-
 @contextmanager
 def _told_of(source: str) -> Iterator[None]:
     """Errors of a source that do not name it."""
@@ -534,6 +510,11 @@ def _of_source(error: Mistake, source: str) -> Mistake:
     if "source" in error.details:
         return error
     return type(error)(f"source {source!r}: {error.message}", **error.details | {"source": source})
+
+
+def _tells_columns(spec: SourceSpec) -> bool:
+    """Whether the columns of a source show before its rows are read."""
+    return spec.format not in (SourceFormat.CSV, SourceFormat.JSON) or spec.schema is not None
 
 
 def _digest(known: object) -> str:

@@ -74,6 +74,21 @@ def has_nothing_to_read(
         return runner.run("list", frame.limit(1).count) == 0
 
 
+def require_column(cursor: Cursor, names: Sequence[str], source: str) -> None:
+    """Refuse a source without the column of its cursor.
+
+    Raises:
+        SourceError: with the columns that there are.
+    """
+    if cursor.column not in names:
+        raise _refused(
+            f"source {source!r} has no column `{cursor.column}` for its cursor; it has"
+            f" {', '.join(names) or 'none'}",
+            cursor,
+            source,
+        )
+
+
 def find_range(
     frame: DataFrame,
     cursor: Cursor,
@@ -102,13 +117,7 @@ def find_range(
 
     with source_errors(source, secrets):
         types = dict(frame.dtypes)
-    if cursor.column not in types:
-        raise _refused(
-            f"source {source!r} has no column `{cursor.column}` for its cursor; it has"
-            f" {', '.join(types) or 'none'}",
-            cursor,
-            source,
-        )
+    require_column(cursor, list(types), source)
     if types[cursor.column] not in _SPARK_TYPES[cursor.type]:
         raise _refused(
             f"the cursor `{cursor.column}` of source {source!r} is {types[cursor.column]} and is"

@@ -37,8 +37,10 @@ def precheck(catalog: Catalog, source: LoadSource) -> None:
         with mistakes.of_part(), mistakes_told(source.through_spark.name, source.target):
             _require_fitting(catalog, source.target, schema, is_read_here=True)
     elif isinstance(source, FrameSource | CsvFile):
+        is_read_here = isinstance(source, CsvFile)
         frame = source.through_spark if isinstance(source, CsvFile) else source
-        told = frame.shapes.found[0].schema if frame.shapes and frame.has_columns_of_files else None
+        # A text that only Spark takes apart is told as that first.
+        told = None if is_read_here else frame.known_columns
         for target in frame.targets:
             with mistakes.of_part(), mistakes_told(frame.name, target):
                 if told is None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 from omnigraph.errors import InvalidArgument, SourceError
 from omnigraph.lang.suggest import did_you_mean
 from omnigraph.pipeline.files.column_shapes import FileShapes
+from omnigraph.pipeline.files.csv_header import CsvHeader
 from omnigraph.pipeline.files.formats import guess_format, reader_options
 from omnigraph.pipeline.intake.inputs import marks_of
 from omnigraph.pipeline.sources.frames import has_only_empty_files, read_frame
@@ -150,6 +151,7 @@ def frame_source(
         has_columns_of_files=spec.format is SourceFormat.PARQUET
         and spec.schema is None
         and not spec.options,
+        header=_header(spec, files, settings),
         texts=_texts(spec, files),
         is_empty=is_empty or has_only_empty_files(spec, files),
     )
@@ -197,6 +199,18 @@ def _shapes(spec: SourceSpec, files: Sequence[InputFile], settings: Settings) ->
     if not files or spec.format not in _COLUMNAR or _merges_schemas(spec):
         return None
     return FileShapes(reader=InputFiles(settings.storage), files=files, format=spec.format)
+
+
+def _header(spec: SourceSpec, files: Sequence[InputFile], settings: Settings) -> CsvHeader | None:
+    """For files that tell the names of their columns in their first line."""
+    if not files or spec.format is not SourceFormat.CSV:
+        return None
+    return CsvHeader(
+        reader=InputFiles(settings.storage),
+        files=files,
+        options=spec.options,
+        declared=spec.schema,
+    )
 
 
 def _texts(spec: SourceSpec, files: Sequence[InputFile]) -> TextCheck | None:

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
     from omnigraph.lang.catalog import Catalog
     from omnigraph.pipeline.files.column_shapes import FileShapes
+    from omnigraph.pipeline.files.csv_header import CsvHeader
     from omnigraph.pipeline.intake.inputs import JobInput
     from omnigraph.pipeline.sources.text_checks import TextCheck
     from omnigraph.pipeline.spark.lanes import TaskLane
@@ -111,16 +112,48 @@ class FrameSource:
     """Of files that must be alike."""
     has_columns_of_files: bool = False
     """Its columns are those that the schemas of its files tell."""
+    header: CsvHeader | None = None
+    """Of files of CSV."""
     texts: TextCheck | None = None
     """Of files whose text must not be changed."""
     is_empty: bool = False
     """There is no row, and nothing that tells of columns."""
     _kept: list[DataFrame] = field(default_factory=list, repr=False)
+    _looked_at: list[DataFrame] = field(default_factory=list, repr=False)
+    """The frame, from when it was looked at until it is read."""
+
+    @property
+    def known_columns(self) -> pa.Schema | None:
+        """Its columns as far as its files tell them without Spark; `None` if they do not."""
+        if self.header is not None:
+            return self.header.schema
+        return self.shapes.found[0].schema if self.shapes and self.has_columns_of_files else None
 
     @property
     def definition(self) -> str:
         """The reader and the targets."""
         return f"{self.read_as} {list(self.targets)!r}"
+
+    def look(self, session: PipelineSession) -> tuple[DataFrame, list[str]]:
+        """The frame, which is the one that is read then, and the names of its columns."""
+        with source_errors(self.name, self.secrets):
+            if not self._looked_at:
+                self._looked_at.append(self.open(session))
+            return self._looked_at[0], self._looked_at[0].columns
+
+    def require_fitting(self, catalog: Catalog, session: PipelineSession) -> None:
+        """Refuse what shows in the columns of the frame, before any row is read.
+
+        Raises:
+            SourceError: a column is missing or does not fit, or Spark refuses an expression.
+        """
+        mistakes = Mistakes()
+        with changes_told(self.require_same):
+            frame, names = self.look(session)
+            for target, mapping in self._mappings(catalog, names, mistakes):
+                with mistakes.of_part(), mistakes_told(self.name, target):
+                    self._projected(frame, mapping)
+            mistakes.require_none()
 
     def inputs(self, catalog: Catalog, lane: TaskLane) -> Sequence[JobInput]:
         """One input for each type."""
@@ -136,13 +169,7 @@ class FrameSource:
     def _inputs(self, catalog: Catalog, session: PipelineSession) -> list[JobInput]:
         frame, names = self._opened(session)
         mistakes = Mistakes()
-        mappings: list[tuple[TargetSpec, RowMapping]] = []
-        for target in self.targets:
-            with mistakes.of_part(), mistakes_told(self.name, target):
-                mapping, wrong = look_at_mapping(catalog, target, names)
-                mappings.append((target, mapping))
-                if wrong:
-                    raise as_one(wrong)
+        mappings = self._mappings(catalog, names, mistakes)
         if mistakes.are_none:
             with mistakes.of_part():
                 self._require_files_fit(session, frame, mappings)
@@ -152,6 +179,19 @@ class FrameSource:
                 inputs.append(self._input(frame, mapping))
         mistakes.require_none()
         return inputs
+
+    def _mappings(
+        self, catalog: Catalog, names: Sequence[str], mistakes: Mistakes
+    ) -> list[tuple[TargetSpec, RowMapping]]:
+        """What each target takes of columns of these names."""
+        mappings: list[tuple[TargetSpec, RowMapping]] = []
+        for target in self.targets:
+            with mistakes.of_part(), mistakes_told(self.name, target):
+                mapping, wrong = look_at_mapping(catalog, target, names)
+                mappings.append((target, mapping))
+                if wrong:
+                    raise as_one(wrong)
+        return mappings
 
     def _require_files_fit(
         self,
@@ -223,9 +263,9 @@ class FrameSource:
         """The frame, and the names of its columns."""
         from pyspark import StorageLevel
 
+        frame, names = self.look(session)
+        self._looked_at.clear()
         with source_errors(self.name, self.secrets):
-            frame = self.open(session)
-            names = frame.columns
             if self.files and not self._takes_all_columns:
                 frame = with_origin(frame)
             if len(self.targets) > 1 and not _is_cached(frame):
@@ -263,6 +303,11 @@ class ParquetFiles:
     def files(self) -> Sequence[InputFile]:
         """The files."""
         return self.shapes.files
+
+    @property
+    def has_expressions(self) -> bool:
+        """Whether Spark is to read them."""
+        return bool(_sql_of(self.target))
 
     @property
     def marks(self) -> Sequence[str]:
