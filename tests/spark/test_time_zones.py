@@ -142,6 +142,24 @@ def test_files_have_times_of_the_zone_that_their_source_declares(
     }
 
 
+def test_a_file_without_zones_has_times_in_utc_and_a_cursor_follows_them(
+    tmp_path: Path, graph: Graph, session: PipelineSession
+) -> None:
+    file = tmp_path / "files.yaml"
+    text = FILES.format(form="parquet", options="{}").replace("append", "merge")
+    followed = "cursor: {column: at, type: timestamp, lag: 1h}"
+    file.write_text(text.replace("timezone: America/New_York", followed))
+    pipeline = graph.pipeline(session.spark)
+    for at in ("02:30", "02:20", "12:45"):
+        moment = datetime.fromisoformat(f"2024-03-10 {at}")
+        table = pa.table({"name": [at], "at": pa.array([moment], pa.timestamp("us"))})
+        pq.write_table(table, tmp_path / "events.parquet")
+        report = pipeline.run(file)
+        assert [each.added for each in report.tables] == [1]
+    assert report.cursors == {"events": "2024-03-10T12:45:00.000000Z"}
+    assert stored(graph) == {at: f"2024-03-10T{at}:00.000Z" for at in ("02:20", "02:30", "12:45")}
+
+
 def test_a_cursor_over_local_times_is_left_to_the_database(
     tmp_path: Path, session: PipelineSession
 ) -> None:

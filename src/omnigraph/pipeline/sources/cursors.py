@@ -30,7 +30,8 @@ if TYPE_CHECKING:
     from omnigraph.pipeline.spec.pipeline_spec import Cursor, SourceSpec
 
 _SPARK_TYPES: Final = {
-    CursorType.TIMESTAMP: ("timestamp",),
+    # Without a zone it is one in UTC, as Spark takes it in our sessions.
+    CursorType.TIMESTAMP: ("timestamp", "timestamp_ntz"),
     CursorType.DATE: ("date",),
     CursorType.INTEGER: ("tinyint", "smallint", "int", "bigint"),
     CursorType.STRING: ("string",),
@@ -132,7 +133,7 @@ def find_range(
         newer = frame.where((column > _literal(cursor, after)) | column.isNull())
     value = f.max(column)
     if cursor.type is CursorType.TIMESTAMP:
-        value = f.unix_micros(value)
+        value = f.unix_micros(value.cast("timestamp"))
     asked = newer.select(
         value.alias("until"),
         f.count(column).alias("rows"),

@@ -92,8 +92,8 @@ def _is_vector(given: Any) -> bool:  # noqa: ANN401 - as above
 
 
 def _is_moment(given: Any) -> bool:  # noqa: ANN401 - as above
-    has_zone = pa.types.is_timestamp(given) and given.tz is not None
-    return has_zone or pa.types.is_date(given)
+    """A timestamp, which without a zone is one in UTC, or a day."""
+    return pa.types.is_timestamp(given) or pa.types.is_date(given)
 
 
 def _is_number(given: Any, *, float_bits: int = 0, integer_bits: int = 0) -> bool:  # noqa: ANN401 - as above

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -123,6 +124,17 @@ def test_a_parquet_file_is_loaded_with_its_types(graph: Graph, tmp_path: Path) -
     pq.write_table(pa.table({"name": ["a", "b"], "age": [1, None]}), file, row_group_size=1)
     report = graph.pipeline().load(file, mode="append", type="Person", engine="local")
     assert (report.engine, report.tables[0].added, report.stages[1].tasks) == ("local", 2, 2)
+
+
+def test_a_timestamp_without_a_zone_is_one_in_utc(tmp_path: Path) -> None:
+    at = pa.array([datetime(2024, 3, 10, 2, 30)], pa.timestamp("ns"))  # noqa: DTZ001 - has none
+    file = tmp_path / "events.parquet"
+    pq.write_table(pa.table({"name": ["a"], "at": at}), file)
+    schema = "node Event { name: String @key  at: DateTime }"
+    with Graph.init(tmp_path / "events", schema=schema) as graph:
+        graph.pipeline().load(file, mode="append", type="Event", engine="local")
+        (line,) = b"".join(graph.export()).splitlines()
+    assert json.loads(line)["data"]["at"] == "2024-03-10T02:30:00.000Z"
 
 
 def test_what_needs_spark_is_told_before_anything_is_read(graph: Graph, tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ import pyarrow as pa
 import pytest
 
 from omnigraph.lang import compile_schema
-from omnigraph.pipeline.spec.column_types import cast_to
+from omnigraph.pipeline.spec.column_types import cast_to, widens
 
 SCHEMA = "node Doc { name: String @key  age: I32?  tags: [String]?  sizes: [I64]? }"
 
@@ -21,3 +21,9 @@ SCHEMA = "node Doc { name: String @key  age: I32?  tags: [String]?  sizes: [I64]
 def test_a_list_cannot_be_cast_from_text(name: str, given: pa.DataType, told: str) -> None:
     kind = compile_schema(SCHEMA).node_types["Doc"].properties[name].type
     assert cast_to("x", given, kind) == told
+
+
+@pytest.mark.parametrize("zone", [None, "UTC", "Asia/Tokyo"])
+def test_a_timestamp_is_a_moment_with_a_zone_or_without(zone: str | None) -> None:
+    kind = compile_schema("node Doc { at: DateTime }").node_types["Doc"].properties["at"].type
+    assert widens(pa.timestamp("ns", zone), kind)
