@@ -26,9 +26,15 @@ _WORDS: Final = {
     "; there is no `where` in `match`; write the condition alone": "",
     "`where` compares": "a filter compares",
     "`where` of a mutation takes no": "a filter takes no",
+    "`where` of a mutation looks at": "a filter looks at",
+    "is no declared parameter; a value here is a literal, a parameter or `now()`": (
+        "is a parameter, and a filter has none; write the value"
+    ),
     "in `where`": "in a filter",
 }
 """Words of diagnostics that speak of the statement around a filter, which nobody wrote."""
+_STATEMENT_ENDS: Final = re.compile(r"; expected one of [^;]*`delete`.*", re.DOTALL)
+"""Of what might follow the statement, none might follow a filter."""
 
 
 def compile_predicate(catalog: Catalog, item: NodeType | EdgeType, text: str) -> Predicate:
@@ -53,7 +59,12 @@ def compile_predicate(catalog: Catalog, item: NodeType | EdgeType, text: str) ->
     match compiled.ir:
         case ir.MutationIR(ops=(ir.Delete(where=where) as op,)) if op.kind is kind:
             if any(isinstance(expr, ir.Param) for expr in operands_of(where)):
-                raise _not_one(text)  # a scan has no request whose time `now()` could be
+                # A scan has no request whose time it could be.
+                raise InvalidArgument(
+                    f"the filter {text!r} has `now()`, and a filter compares with values: write the"
+                    ' time, as datetime("2024-05-31T09:30:00Z")',
+                    argument="filter",
+                )
             pushed = push_filters([where], {})
             if pushed.rest:
                 raise _not_one(text)
@@ -105,6 +116,7 @@ def _shifted(diagnostic: Mapping[str, JsonValue], text: str, before: int) -> dic
         message = message.replace("unexpected `}`", "it ends too early")
     for words, ours in _WORDS.items():
         message = message.replace(words, ours)
+    message = _STATEMENT_ENDS.sub("; the condition ends before it", message)
     owned = (each for each in _OWNED.finditer(text) if each.start() <= start < each.end())
     for each in owned:
         message = f"unexpected `{each[1]}`; a property stands alone: `{each[2]}`"

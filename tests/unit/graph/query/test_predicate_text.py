@@ -10,7 +10,7 @@ from omnigraph.errors import InvalidArgument, OmnigraphError, QueryInvalid
 from omnigraph.graph.query.predicate_text import compile_predicate
 from omnigraph.lang import compile_schema
 
-CATALOG = compile_schema("node P { name: String @key  age: I32? }")
+CATALOG = compile_schema("node P { name: String @key  age: I32?  at: DateTime? }")
 
 
 @pytest.mark.parametrize(
@@ -25,6 +25,11 @@ CATALOG = compile_schema("node P { name: String @key  age: I32? }")
         ('name contains "a"', QueryInvalid, "a filter takes no `contains`; name the rows with"),
         ("age + 1 > 2", QueryInvalid, "unexpected `+`; a filter compares properties"),
         ("age = 1 }", InvalidArgument, "'age = 1 }' is something else"),
+        ("age > 1) or (1 = 1", QueryInvalid, "unexpected `)`; the condition ends before it"),
+        ("age > 1 age > 2", QueryInvalid, "unexpected `age`; the condition ends before it"),
+        ("count { } > 1", QueryInvalid, "a filter looks at one row"),
+        ("age > $least", QueryInvalid, "`$least` is a parameter, and a filter has none"),
+        ("at < now()", InvalidArgument, "compares with values: write the time"),
         ("age >", QueryInvalid, "it ends too early"),
         (3, InvalidArgument, "not a int; a column of Spark filters the frame"),
     ],
