@@ -17,25 +17,28 @@ if TYPE_CHECKING:
 
 
 def header(
-    folder: Path, *texts: bytes, declared: Mapping[str, str] | None = None, **options: str
+    folder: Path,
+    *texts: bytes,
+    options: Mapping[str, str] | None = None,
+    declared: Mapping[str, str] | None = None,
 ) -> CsvHeader:
     for number, text in enumerate(texts):
         (folder / f"{number}.csv").write_bytes(text)
     reader = InputFiles(Settings().storage)
     return CsvHeader(
-        reader=reader, files=reader.find(str(folder)), options=options, declared=declared
+        reader=reader, files=reader.find(str(folder)), options=options or {}, declared=declared
     )
 
 
 def test_columns_are_texts_unless_their_types_are_guessed_or_declared(tmp_path: Path) -> None:
     text = b"\xef\xbb\xbf\n\nname,age\r\nx,1\n"
-    plain = pa.schema({"name": pa.string(), "age": pa.string()})
+    plain = pa.schema([("name", pa.string()), ("age", pa.string())])
     assert header(tmp_path, b"", text).schema == plain
-    assert header(tmp_path, b"", text.replace(b",", b";"), sep=";").schema == plain
-    guessed = header(tmp_path, b"", text, inferSchema="true").schema
-    assert guessed == pa.schema({"name": pa.null(), "age": pa.null()})
+    assert header(tmp_path, b"", text.replace(b",", b";"), options={"sep": ";"}).schema == plain
+    guessed = header(tmp_path, b"", text, options={"inferSchema": "true"}).schema
+    assert guessed == pa.schema([("name", pa.null()), ("age", pa.null())])
     declared = header(tmp_path, b"", text, declared={"who": "STRING", "at": "timestamp"}).schema
-    assert declared == pa.schema({"who": pa.string(), "at": pa.null()})
+    assert declared == pa.schema([("who", pa.string()), ("at", pa.null())])
 
 
 @pytest.mark.parametrize(
@@ -58,4 +61,4 @@ def test_columns_are_texts_unless_their_types_are_guessed_or_declared(tmp_path: 
 def test_what_only_spark_knows_is_not_told(
     tmp_path: Path, text: bytes, options: dict[str, str]
 ) -> None:
-    assert header(tmp_path, text, **options).schema is None
+    assert header(tmp_path, text, options=options).schema is None
