@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from omnigraph.pipeline.spec.pipeline_spec import Dedupe, Places, Value
 
 _ENDS: Final = ("src", "dst")
+_MOST_LISTED: Final = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -306,7 +307,7 @@ def _unknown_properties(item: NodeType | EdgeType, spec: TargetSpec) -> list[Mis
 def _unknown_column(
     item: NodeType | EdgeType, spec: TargetSpec, names: Sequence[str]
 ) -> list[Mistake]:
-    """A column without a property of its name, where every column is taken."""
+    """The columns without a property of their name, where every column is taken."""
     if spec.columns is not None or spec.takes_same_names:
         return []
     known = item.arrow_schema.names
@@ -315,10 +316,13 @@ def _unknown_column(
     if not unknown:
         return []
     hint = did_you_mean(unknown[0], known, otherwise="it has")
+    shown = ", ".join(f"`{name}`" for name in unknown[:_MOST_LISTED])
+    more = f" and {len(unknown) - _MOST_LISTED:,} more" if len(unknown) > _MOST_LISTED else ""
     return [
         SourceError(
-            f"{item.name} has no property for the column `{unknown[0]}`{hint}; say which"
-            " columns to take (`columns=`, `--map column=property`)",
+            f"{item.name} has no property for the column{'s' if len(unknown) > 1 else ''}"
+            f" {shown}{more}{hint}; say which columns to take (`columns=`, `--map"
+            " column=property`)",
             type=item.name,
             column=unknown[0],
         )

@@ -30,15 +30,19 @@ def header(
     )
 
 
+def columns(**types: pa.DataType) -> pa.Schema:
+    return pa.schema([pa.field(name, kind) for name, kind in types.items()])
+
+
 def test_columns_are_texts_unless_their_types_are_guessed_or_declared(tmp_path: Path) -> None:
     text = b"\xef\xbb\xbf\n\nname,age\r\nx,1\n"
-    plain = pa.schema([("name", pa.string()), ("age", pa.string())])
+    plain = columns(name=pa.string(), age=pa.string())
     assert header(tmp_path, b"", text).schema == plain
     assert header(tmp_path, b"", text.replace(b",", b";"), options={"sep": ";"}).schema == plain
     guessed = header(tmp_path, b"", text, options={"inferSchema": "true"}).schema
-    assert guessed == pa.schema([("name", pa.null()), ("age", pa.null())])
+    assert guessed == columns(name=pa.null(), age=pa.null())
     declared = header(tmp_path, b"", text, declared={"who": "STRING", "at": "timestamp"}).schema
-    assert declared == pa.schema([("who", pa.string()), ("at", pa.null())])
+    assert declared == columns(who=pa.string(), at=pa.null())
 
 
 @pytest.mark.parametrize(

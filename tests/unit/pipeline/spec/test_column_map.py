@@ -56,6 +56,14 @@ def test_every_property_without_a_value_is_told_and_a_misspelled_one_only_once()
     assert [name for name, _ in mistakes(spec, "a")] == ["src", "dst"]
 
 
+def test_every_column_without_a_property_is_told() -> None:
+    ((_, told),) = mistakes(TargetSpec(type="node:P"), "name", "nmae", "town", "home")
+    assert "no property for the columns `nmae`, `town`; did you mean `name`?" in told
+    names = [f"c{number}" for number in range(30)]
+    ((_, told),) = mistakes(TargetSpec(type="node:P"), "name", "home", *names)
+    assert "`c18`, `c19` and 10 more; it has: `age`" in told
+
+
 def test_types_of_what_is_right_are_looked_at_beside_what_is_wrong() -> None:
     spec = TargetSpec(type="node:P", columns=mapped(nam="a", home="b", age="c", born="d"))
     mapping, wrong = look_at_mapping(CATALOG, spec, ("b", "c", "d"))
