@@ -11,7 +11,7 @@ The language of a fence says what happens, the words after it what is expected:
     text       what the `python` block right before it prints; free anywhere else
     console    `$ omnigraph …` runs and prints the lines that follow, if any do
     yaml       `bundle`: is a policy that compiles; `cases`: they hold for the last bundle in a
-               file; `file=` as above
+               file; `file=` as above; `pipeline`: is a pipeline file, or sources or mappings of one
     ndjson     parses line by line; `file=` as above
     json       parses; `descriptor`, `stored`, `plan`: is that of the last `gq` block
     bash       names files and `make` targets that exist
@@ -34,6 +34,7 @@ from tests.docs.markdown import ROOT, Block, list_pages, read_page
 from omnigraph.cli.main import main
 from omnigraph.errors import SchemaInvalid
 from omnigraph.lang import Catalog, CompiledQuery, compile_query, compile_schema, lint
+from omnigraph.pipeline.spec.pipeline_file import parse_pipeline
 from omnigraph.policy import load_policy
 from omnigraph.policy.cases import find_mismatches, read_cases
 
@@ -47,11 +48,20 @@ _OPTIONS = {
     "console": set[str](),
     "json": {"descriptor", "stored", "plan"},
     "ndjson": {"file"},
-    "yaml": {"bundle", "cases", "file"},
+    "yaml": {"bundle", "cases", "file", "pipeline"},
     "bash": set[str](),
 }
 _SCHEMAS = {"papers": ROOT / "examples" / "papers" / "schema.pg"}
 _MAKE_TARGET = re.compile(r"^([a-z-]+):", re.MULTILINE)
+
+
+def _yaml(*, is_pipeline: bool) -> list[object]:
+    found = [block for block in _BLOCKS if block.language == "yaml"]
+    return [
+        pytest.param(block, id=block.id)
+        for block in found
+        if ("pipeline" in block.options) is is_pipeline
+    ]
 
 
 def blocks_in(*languages: str) -> list[object]:
@@ -182,7 +192,7 @@ def test_every_line_parses(block: Block) -> None:
     assert [json.loads(line) for line in block.text.splitlines()]
 
 
-@pytest.mark.parametrize("block", blocks_in("yaml"))
+@pytest.mark.parametrize("block", _yaml(is_pipeline=False))
 def test_a_policy_compiles_and_its_cases_hold(block: Block, tmp_path: Path) -> None:
     bundle = block
     if "cases" in block.options:
@@ -194,6 +204,25 @@ def test_a_policy_compiles_and_its_cases_hold(block: Block, tmp_path: Path) -> N
         cases = read_cases(tmp_path / "cases.yaml")
         assert cases
         assert list(find_mismatches(policy, cases)) == []
+
+
+@pytest.mark.parametrize("block", _yaml(is_pipeline=True))
+def test_a_pipeline_is_one_that_a_run_takes(block: Block) -> None:
+    text = block.text
+    if not text.startswith("version:"):
+        text = f"version: 1\nname: example\nmode: merge\n{text}"
+    if "sources:" not in text:
+        named = dict.fromkeys(re.findall(r"\bfrom: (\w+)", text))
+        listed = "".join(f"  {name}: {{format: csv, path: {name}.csv}}\n" for name in named)
+        text += f"sources:\n{listed}"
+    if "nodes:" not in text:
+        named = dict.fromkeys(re.findall(r"^  (\w+):", text, re.MULTILINE))
+        listed = "".join(
+            f"  - {{type: Row, from: {name}, columns: {{name: name}}}}\n" for name in named
+        )
+        text += f"nodes:\n{listed}"
+    variables = dict.fromkeys(re.findall(r"\$\{(\w+)\}", text), "jdbc:derby:db")
+    assert parse_pipeline(text, variables).nodes
 
 
 @pytest.mark.parametrize("block", blocks_in("bash"))
