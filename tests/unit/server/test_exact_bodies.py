@@ -1,8 +1,4 @@
-"""Every answer has the members that the document declares for it: those it requires, no others.
-
-A schema of the document allows members that it does not name, so that a server may grow; so a test
-that validates would not see one that a handler adds and nobody described.
-"""
+"""Every answer has the members that the document declares for it: those it requires, no others."""
 
 from __future__ import annotations
 
@@ -11,29 +7,27 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.declared import DOCUMENT, differences, model
 from tests.serving import LiveServer, serving
 from tests.unit.server.access_cases import STORED
 from tests.unit.server.conftest import SCHEMA
 
 from omnigraph import Graph
-from omnigraph.server.openapi import openapi_document
 from omnigraph.server.routes import OPERATIONS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     import httpx
+    from tests.declared import Schema
 
     from omnigraph.server.operations import Operation
-
-    Schema = Mapping[str, Any]  # Any: values of JSON
 
 G = "/graphs/default"
 ALL = "query all() { match { $p: Person } return { $p.name } }"
 LINE = '{"type":"Person","data":{"name":"NAME"}}\n'
-DOCUMENT = openapi_document(is_open=True)
 BY_ID = {operation.operation_id: operation for operation in OPERATIONS}
-REFUSALS = (
+REFUSALS: Sequence[tuple[str, Mapping[str, object]]] = (
     ("query", {"query": "query q("}),
     ("query", {"query": ALL, "branch": "nowhere"}),
     ("query", {"query": ALL, "name": "other"}),
@@ -82,23 +76,23 @@ def test_every_answer_of_success_is_as_it_is_declared(live: LiveServer) -> None:
         operation = BY_ID[name]
         assert answer.status_code in operation.success, (name, answer.text)
         schema = _schema_of(operation, answer.status_code)
-        assert list(_differences(schema, answer.json(), name)) == []
+        assert list(differences(schema, answer.json(), name)) == []
 
 
 def test_every_refusal_is_as_it_is_declared(live: LiveServer) -> None:
-    schema = DOCUMENT["components"]["schemas"]["ErrorOutput"]
+    schema = model("ErrorOutput")
     with live.client() as http:
         for path, body in REFUSALS:
             answer = http.post(f"{G}/{path}", json=body)
             assert answer.status_code >= 400, path
-            assert list(_differences(schema, answer.json(), path)) == []
+            assert list(differences(schema, answer.json(), path)) == []
 
 
 def test_a_member_that_is_not_declared_and_one_that_is_missing_are_found() -> None:
-    schema = DOCUMENT["components"]["schemas"]["BranchListOutput"]
-    assert list(_differences(schema, {"branches": ["main"]}, "")) == []
-    assert list(_differences(schema, {"branches": [], "more": 1}, "")) == [".more is not declared"]
-    assert list(_differences(schema, {}, "")) == [".branches is missing"]
+    schema = model("BranchListOutput")
+    assert list(differences(schema, {"branches": ["main"]})) == []
+    assert list(differences(schema, {"branches": [], "more": 1})) == [".more is not declared"]
+    assert list(differences(schema, {})) == [".branches is missing"]
 
 
 def _requests(schema: str, head: str) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -162,25 +156,3 @@ def _schema_of(operation: Operation, status: int) -> Schema:
     responses = DOCUMENT["paths"][path][operation.method.lower()]["responses"]
     found: Schema = responses[str(status)]["content"]["application/json"]["schema"]
     return found
-
-
-def _differences(schema: Schema, value: object, at: str) -> Iterator[str]:
-    """Where a value has a member that is not declared, or lacks one that is required."""
-    if "$ref" in schema:
-        name = schema["$ref"].rpartition("/")[2]
-        yield from _differences(DOCUMENT["components"]["schemas"][name], value, at)
-    elif "anyOf" in schema:
-        tried = [list(_differences(each, value, at)) for each in schema["anyOf"]]
-        yield from min(tried, key=len)
-    elif schema.get("type") == "array" and isinstance(value, list):
-        for number, item in enumerate(value):
-            yield from _differences(schema.get("items", {}), item, f"{at}[{number}]")
-    elif isinstance(value, dict) and "properties" in schema:
-        declared = schema["properties"]
-        yield from (f"{at}.{key} is not declared" for key in value if key not in declared)
-        missing = [key for key in schema.get("required", ()) if key not in value]
-        yield from (f"{at}.{key} is missing" for key in missing)
-        for key in value.keys() & declared.keys():
-            yield from _differences(declared[key], value[key], f"{at}.{key}")
-    elif schema.get("type") == "null" and value is not None:
-        yield f"{at} is not null"
