@@ -1,8 +1,9 @@
-"""The best rows of a text, when the text index alone can tell which they are.
+"""The best rows of a text, when scores alone can tell which they are.
 
 A query that orders one scanned type by `bm25`, best first, with a limit, and filters by nothing but
-the same text, needs no more rows than the limit and the equals of its last one. That holds only
-while the index covers every row: otherwise a limit changes scores.
+the same text, needs no more rows than the limit and the equals of its last one. The index finds
+them while it covers every row; otherwise a limit changes scores, so all hits are asked for and the
+best of them are kept.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pyarrow as pa
 
 from omnigraph.engine.bindings import Bindings, Bound
 from omnigraph.engine.entities import Entities
@@ -48,11 +50,10 @@ def best_texts(
     text = constant_value(call.query, params)
     is_covered = table.coverage().get((call.property, "Inverted"), 0.0) >= 1.0
     has_index = call.property in table.handle.layout.text_indexes
-    if not isinstance(text, str) or not (is_covered and has_index):
+    if not isinstance(text, str) or not has_index or not table.rows:
         return None
-    if not table.rows:
-        return None
-    hits = _best(table, call.property, text, limit)
+    find = _best if is_covered else _best_of_all
+    hits = find(table, call.property, text, limit)
     search.remember(call, table, hits)
     entities = Entities(table, len(hits.row_ids), ids=hits.ids, row_ids=hits.row_ids)
     return Bindings(rows=entities.size, columns={scan.var: Bound(entities, entities.everything)})
@@ -74,6 +75,16 @@ def _is_implied(item: ir.Condition, call: ir.Bm25) -> bool:
             return name == call.property and query == call.query
         case _:
             return False
+
+
+def _best_of_all(table: QueryTable, name: str, text: str, limit: int) -> TextHits:
+    table.budget.check()
+    hits = table.store.search_text(table.handle, name, text)
+    scores = np.asarray(hits["score"].to_numpy(), np.float64)
+    if len(scores) > limit:
+        best = scores >= np.partition(scores, -limit)[-limit]
+        hits, scores = hits.filter(pa.array(best)), scores[best]
+    return TextHits(row_ids_of(hits["row_id"]), scores, text_array(hits["id"]))
 
 
 def _best(table: QueryTable, name: str, text: str, limit: int) -> TextHits:

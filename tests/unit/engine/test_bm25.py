@@ -1,11 +1,13 @@
 """`bm25` over many rows, and what a score does not depend on."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import pytest
 from tests.unit.engine.graphs import Opened, ask, fill, first_of, index, remove
 
 from omnigraph import Graph
+from omnigraph.engine.tables import QueryTable
+from omnigraph.graph.arrays import RowIds, Values
 
 SCHEMA = """
 node Doc { slug: String @key  body: String? @index  copy: String?  rank: I32? @index }
@@ -106,3 +108,27 @@ def test_a_limit_does_not_change_scores_or_the_order_of_equals(graphs: Opened) -
         assert ask(graph, "$d: Doc", returns, tail=tail) == wanted[:limit]
     worst = ask(graph, "$d: Doc", returns, tail="order { score } limit 5")
     assert worst == sorted(everything, key=lambda row: (row[1], row[0]))[:5]
+
+
+def test_rows_without_an_index_do_not_make_a_limit_read_the_others(
+    graphs: Opened, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The best rows are known by their scores; of all others that match nothing is read."""
+    graph = graphs.init(SCHEMA, AUTO_MAINTENANCE="0")
+    fill(graph, Doc=[{"slug": f"d{number:03}", "body": "red fox"} for number in range(300)])
+    index(graph)
+    fill(graph, Doc=[{"slug": "first", "body": "red red"}, {"slug": "last", "body": "a red fox"}])
+    taken: list[int] = []
+    take = QueryTable.take
+
+    def counted(table: QueryTable, row_ids: RowIds, columns: Sequence[str]) -> dict[str, Values]:
+        taken.append(len(row_ids))
+        return take(table, row_ids, columns)
+
+    monkeypatch.setattr(QueryTable, "take", counted)
+    tail = 'order { bm25($d.body, "red") } limit 1'
+    assert first_of(ask(graph, '$d: Doc search($d.body, "red")', "$d.slug", tail=tail)) == ["first"]
+    assert max(taken, default=0) <= 1
+    monkeypatch.undo()
+    index(graph)
+    assert first_of(ask(graph, '$d: Doc search($d.body, "red")', "$d.slug", tail=tail)) == ["first"]
