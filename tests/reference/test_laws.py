@@ -143,12 +143,21 @@ def _drawn(each: Asked, node: NodeType, depth: int) -> _Condition:
     return _Condition(holds, f"not ({holds})", unknown)
 
 
+_NUMBERS = ("$a.{0} > 1", "$a.{0} in [0, 1, 2.5]", "$a.{0} <= $a.{1}", "$a.{0} / 2 != $a.{1}")
+_TEXTS = ('$a.{0} >= "b"', '$a.{0} not in ["a", "ab", ""]', "$a.{0} < $a.{1}", "length($a.{0}) > 1")
+_LISTS = ('"a" in $a.{0}', '"b" not in $a.{0}', "length($a.{0}) = 1")
+
+
 def _compared(each: Asked, node: NodeType) -> _Condition:
-    types = ((name, item.type) for name, item in node.properties.items())
-    numbers = [name for name, kind in types if kind.is_plain and kind.scalar.is_numeric]
-    forms = ("$a.{0} > 1", "$a.{0} in [0, 1, 2.5]", "$a.{0} <= $a.{1}", "$a.{0} / 2 != $a.{1}")
+    types = [(name, item.type) for name, item in node.properties.items()]
+    kinds = [
+        (_NUMBERS, [name for name, kind in types if kind.is_plain and kind.scalar.is_numeric]),
+        (_TEXTS, [name for name, kind in types if kind.is_text and kind.enum_values is None]),
+        (_LISTS, [name for name, kind in types if kind.is_list and kind.item.is_text]),
+    ]
+    forms, known = each.rng.choice([(forms, known) for forms, known in kinds if known])
     form = each.rng.choice(forms)
-    names = [each.rng.choice(numbers) for _ in range(form.count("{"))]
+    names = [each.rng.choice(known) for _ in range(form.count("{"))]
     holds = form.format(*names)
     return _Condition(holds, f"not ({holds})", " or ".join(f"$a.{name} is null" for name in names))
 
