@@ -1,6 +1,7 @@
 """Staged indexes: how a segment is finished, what it covers, and what silently goes wrong."""
 
 import json
+import pickle
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 from lance import LanceDataset, LanceOperation
 from lance.bitmap import Bitmap
 from lance.fragment import FragmentMetadata, RowIdSequence
+from lance.indices import IndicesBuilder
 from lance.optimize import Compaction
 from tests.guards.lance_tables import (
     VECTOR_SCHEMA,
@@ -49,6 +51,7 @@ from tests.guards.lance_tables import (
 )
 from tests.guards.vectors import near, vector_rows
 
+VECTOR_TYPE = VECTOR_SCHEMA.field("vector").type
 IVF: Mapping[str, Any] = {"metric": "cosine", "num_partitions": 1}
 TEXT = inverted("body", "ix_body")
 
@@ -149,6 +152,55 @@ def test_lance_guard_two_segments_of_one_btree_land_together(tmp_path: Path) -> 
     table = commit(table, stage_segments(table, segments))
     assert coverage(table, "ix_id") == {0, 1}
     assert where(table, pc.field("id").isin(["a", "b"])) == ["a", "b"]
+
+
+def test_lance_guard_parts_of_an_index_and_of_a_compaction_pickle(tmp_path: Path) -> None:
+    """Why: executors are sent tasks and give back what they made."""
+    table = create_table(tmp_path / "t", rows("a"))
+    table = commit(table, stage_append(table, rows("b")))
+    (task,) = (pickle.loads(pickle.dumps(each)) for each in Compaction.plan(table, {}).tasks)  # noqa: S301 - made here
+    result = pickle.loads(pickle.dumps(task.execute(open_head(tmp_path / "t"))))  # noqa: S301 - as above
+    assert [each.num_rows for each in result.new_fragments] == [2]
+    segment = build_segment(table, btree("id", "ix_id"))
+    assert pickle.loads(pickle.dumps(segment)) == segment  # noqa: S301 - as above
+    assert open_head(tmp_path / "t").version == table.version
+
+
+def test_lance_guard_raw_text_parts_are_finished_by_merging_them(tmp_path: Path) -> None:
+    """Why: parts of a text index are merged by one task, and become one segment."""
+    table = create_table(tmp_path / "t", rows("a", body="wolf"))
+    for row_id, body in (("b", "wolf"), ("c", "")):
+        table = commit(table, stage_append(table, rows(row_id, body=body)))
+    parts = [raw_segment(table, inverted("body", "ix_body", [number])) for number in range(3)]
+    merged = table.merge_existing_index_segments(parts)
+    table = commit(table, stage_segments(table, [merged]))
+    assert len(existing_segments(table, "ix_body")) == 1
+    assert coverage(table, "ix_body") == {0, 1, 2}
+    assert search(table, "wolf") == ["a", "b"]
+
+
+def test_lance_guard_parts_of_a_vector_index_with_shared_centroids_become_one_segment(
+    tmp_path: Path,
+) -> None:
+    """Why: centroids are trained once and shipped; a part without any vector is fine, too."""
+    table = create_table(tmp_path / "t", vector_rows("a", 40), schema=VECTOR_SCHEMA)
+    table = commit(table, stage_append(table, vector_rows("b", 40)))
+    without = vector_rows("c", 5).set_column(3, VECTOR_SCHEMA.field(3), pa.nulls(5, VECTOR_TYPE))
+    table = commit(table, stage_append(table, without))
+    exact = near(table, "b3", k=20)
+    model = IndicesBuilder(table, "vector").train_ivf(2, distance_type="cosine", sample_rate=20)
+    options = {"metric": "cosine", "num_partitions": 2, "ivf_centroids": model.centroids}
+    parts = [
+        build_segment(table, IndexSpec("vector", "IVF_FLAT", "ix_v", options, [number]))
+        for number in range(3)
+    ]
+    merged = table.merge_existing_index_segments(parts)
+    table = commit(table, stage_segments(table, [merged]))
+    assert len(existing_segments(table, "ix_v")) == 1
+    assert coverage(table, "ix_v") == {0, 1, 2}
+    found = table.to_table(columns=["vector"], filter=pc.field("id") == "b3")["vector"][0]
+    query = {"column": "vector", "q": found.as_py(), "k": 20, "metric": "cosine", "nprobes": 2}
+    assert table.to_table(columns=["id"], nearest=query)["id"].to_pylist() == exact
 
 
 # --- coverage and stale entries ---------------------------------------------------------------

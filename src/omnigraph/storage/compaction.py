@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from lance import LanceOperation, Transaction
+from lance.optimize import RewriteResult
 
 from omnigraph.errors import InternalError, StorageInternalError
 from omnigraph.ids import new_link_uuid
@@ -25,7 +26,8 @@ from omnigraph.storage import indexes, lance_writes, sizes
 from omnigraph.storage.files import written_files
 from omnigraph.storage.handles import Link, Pin, StagedWrite, TableHandle
 from omnigraph.storage.indexes import IndexKind
-from omnigraph.storage.maintenance import IndexAction, build, plan_whole
+from omnigraph.storage.maintenance import IndexAction, build_steps, plan_whole
+from omnigraph.storage.shared_work import Asked, RewriteTask, outcomes_of
 from omnigraph.storage.signals import FragmentsChanged
 from omnigraph.storage.staged_fragments import view_files
 from omnigraph.storage.transactions import live_rows, nothing
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
 
     from omnigraph.storage.handles import WriteStamp
     from omnigraph.storage.indexes import IndexSpec
+    from omnigraph.storage.shared_work import Spread, Steps
     from omnigraph.storage.transactions import Writing
 
 ROWS_PER_FRAGMENT: Final = 1024 * 1024
@@ -108,13 +111,14 @@ def is_due(fragments: Sequence[sizes.FragmentInfo], rows_per_fragment: int) -> b
     ) or any(left and right for left, right in itertools.pairwise(is_small))
 
 
-def stage_compaction(
+def compaction_steps(
     writing: Writing,
     handle: TableHandle,
     stamp: WriteStamp,
     choice: CompactionChoice,
     remove: Callable[[str], None],
-) -> StagedWrite:
+    spread: Spread | None = None,
+) -> Steps[StagedWrite]:
     """Fewer, larger fragments of the same rows, and what the choice says of indexes.
 
     Raises:
@@ -122,7 +126,7 @@ def stage_compaction(
     """
     views: list[TableHandle] = []
     try:
-        joined = _join(writing, handle, choice, views)
+        joined = yield from _join(writing, handle, choice, views, spread)
     finally:
         for view in views:
             for path in view_files(writing, view):
@@ -133,15 +137,19 @@ def stage_compaction(
 
 
 def _join(
-    writing: Writing, handle: TableHandle, choice: CompactionChoice, views: list[TableHandle]
-) -> _Joined | None:
+    writing: Writing,
+    handle: TableHandle,
+    choice: CompactionChoice,
+    views: list[TableHandle],
+    spread: Spread | None,
+) -> Steps[_Joined | None]:
     """Write the joined fragments and their indexes; `views` gets what is to be removed then."""
     bare = handle
     if choice.specs is None:
         _require_one_vector_segment(writing, handle)
     else:
         bare = _without_indexes(writing, handle, views)
-    groups = _rewritten(writing, handle, bare, choice)
+    groups = yield from _rewritten(writing, handle, bare, choice)
     if not groups:
         return None
     read = {info.fragment_id: info for info in sizes.fragments(writing.calls, handle)}
@@ -156,7 +164,8 @@ def _join(
     with writing.calls.making("compact", handle.layout.table_key):
         first = indexes.unused_fragment_id(handle.dataset) + _HEADROOM
     joined = replace(joined, first_number=first)
-    return _indexed(writing, handle, bare, joined, choice.specs, views)
+    view = _view(writing, bare, _rewrite(joined, handle), views)
+    return (yield from _indexed(writing, handle, view, joined, choice.specs, spread))
 
 
 def _without_indexes(
@@ -192,18 +201,21 @@ def _view(
 
 def _rewritten(
     writing: Writing, handle: TableHandle, bare: TableHandle, choice: CompactionChoice
-) -> tuple[_Group, ...]:
+) -> Steps[tuple[_Group, ...]]:
     with writing.calls.making("compact", handle.layout.table_key):
         live = indexes.fragment_ids(handle.dataset)
         left = [] if choice.fragments is None else [*set(live) - choice.fragments]
-        results = lance_writes.rewrite_fragments(
-            handle.dataset,
+        planned = lance_writes.plan_rewrites(
+            bare.dataset,
             {
                 "target_rows_per_fragment": choice.rows_per_fragment,
                 "excluded_fragment_ids": sorted(left),
             },
-            planned_on=bare.dataset,
         )
+    if not planned:
+        return ()
+    tasks = tuple(RewriteTask(group=group) for group in planned)
+    results = outcomes_of((yield Asked(handle=handle, tasks=tasks)), RewriteResult)
     return tuple(
         _Group(old=tuple(old), new=tuple(new))
         for old, new in map(lance_writes.replaced_by, results)
@@ -213,12 +225,15 @@ def _rewritten(
 def _indexed(
     writing: Writing,
     handle: TableHandle,
-    bare: TableHandle,
+    view: TableHandle,
     joined: _Joined,
     specs: Sequence[IndexSpec],
-    views: list[TableHandle],
-) -> _Joined:
-    """The same, with the segments of every index that would not cover everything afterwards."""
+    spread: Spread | None,
+) -> Steps[_Joined]:
+    """The same, with the segments of every index that would not cover everything afterwards.
+
+    `view` shows the joined fragments.
+    """
     layout = handle.layout
     named = {indexes.index_name(layout, spec): spec for spec in specs}
     for spec in indexes.text_specs(layout):
@@ -235,11 +250,10 @@ def _indexed(
         # An untrained one is there for its analyzer alone.
         if name not in kept or (spec.is_trained and not kept[name])
     ]
-    view = _view(writing, bare, _rewrite(joined, handle), views)
     planned = plan_whole(writing, view, unfit)
     works = [work for work in planned if work.action is not IndexAction.PENDING]
     pending = {indexes.index_name(layout, work.spec) for work in planned if work not in works}
-    built = build(writing, view, works)
+    built = yield from build_steps(writing, view, works, spread)
     return replace(
         joined,
         built=tuple(built),

@@ -13,6 +13,7 @@ from lance import LanceOperation
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from lance.dataset import Index
     from lance.fragment import FragmentMetadata
 
     from omnigraph.storage.handles import Pin
@@ -79,10 +80,22 @@ def written_files(
                 for name in _data(root, folder, group.new_fragments)
             ]
         case LanceOperation.CreateIndex():
-            paths = [f"{folder}/_indices/{index.uuid}" for index in operation.new_indices]
+            paths = [segment_folder(pin, index) for index in operation.new_indices]
         case _:
             paths = []
     return tuple(paths)
+
+
+def segment_folder(pin: Pin, segment: Index) -> str:
+    """The folder that a segment of an index was written to."""
+    return f"{line_folder(pin.location, pin.branch)}/_indices/{segment.uuid}"
+
+
+def fragment_files(
+    root: GraphLocation, pin: Pin, fragments: Iterable[FragmentMetadata]
+) -> tuple[str, ...]:
+    """The files that new fragments were written to, and the folders of their blobs."""
+    return tuple(_data(root, line_folder(pin.location, pin.branch), fragments))
 
 
 def _data(root: GraphLocation, folder: str, fragments: Iterable[FragmentMetadata]) -> Iterator[str]:

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+import pyarrow as pa
 from lance.dataset import Index
 
 from omnigraph.storage.handles import own_object
@@ -34,6 +35,15 @@ TEXT_ANALYZER: Mapping[str, Any] = {
     "with_position": True,
 }
 """The one text analyzer: index and query go through it, so no caller spells out its parts."""
+
+Centroids: TypeAlias = "pa.FixedSizeListArray[pa.FloatScalar]"
+"""Of the partitions of a vector index."""
+
+METRIC: Final = "cosine"
+"""How far apart vectors are."""
+
+_SAMPLED_PER_PARTITION: Final = 256
+"""Vectors that Lance looks at to find the centroid of one, where it chooses itself."""
 
 
 class IndexKind(StrEnum):
@@ -105,8 +115,12 @@ def build_segment(
     spec: IndexSpec,
     fragments: Iterable[int],
     options: Mapping[str, Any],
+    *,
+    is_part: bool = False,
 ) -> Index:
-    """Writes one finished segment over these fragments and commits nothing.
+    """Writes one segment over these fragments and commits nothing; finished, unless it is a part.
+
+    A part of a text index is finished by merging it with the others.
 
     Any: what Lance takes for the kind of index.
     """
@@ -119,10 +133,36 @@ def build_segment(
         fragment_ids=sorted(fragments) if spec.is_trained else [],
         **(TEXT_ANALYZER if spec.kind is IndexKind.INVERTED else options),
     )
-    if spec.kind is IndexKind.INVERTED:
+    if spec.kind is IndexKind.INVERTED and not is_part:
         # As returned it cannot be searched: the first query misses its `tokens.lance`.
-        return dataset.merge_existing_index_segments([raw])
+        return merge_segments(dataset, [raw])
     return raw
+
+
+def merge_segments(dataset: LanceDataset, segments: Sequence[Index]) -> Index:
+    """Writes one segment in place of several that nothing names yet, and commits nothing.
+
+    Those of a vector index were built with the same centroids.
+    """
+    return own_object(dataset).merge_existing_index_segments(list(segments))
+
+
+def train_centroids(
+    dataset: LanceDataset, layout: TableLayout, spec: IndexSpec, partitions: int
+) -> Centroids:
+    """The centroids of the partitions of a vector index, from a sample; writes nothing."""
+    from lance.indices import IndicesBuilder
+
+    rows = dataset.count_rows()
+    model = IndicesBuilder(dataset, column_of(layout, spec.property_name)).train_ivf(
+        partitions,
+        distance_type=METRIC,
+        # More than there are is refused.
+        sample_rate=max(2, min(_SAMPLED_PER_PARTITION, rows // partitions)),
+    )
+    if not isinstance(model.centroids, pa.FixedSizeListArray):
+        raise TypeError(f"centroids are {type(model.centroids).__name__}")
+    return model.centroids
 
 
 def segments_of(dataset: LanceDataset, name: str) -> list[Index]:

@@ -16,7 +16,7 @@ import lance
 import pyarrow as pa
 from lance import LanceDataset, LanceOperation, Transaction
 from lance.fragment import FragmentMetadata, RowIdSequence, write_fragments
-from lance.optimize import Compaction, CompactionOptions, RewriteResult
+from lance.optimize import Compaction, CompactionOptions, CompactionTask, RewriteResult
 
 from omnigraph.errors import InternalError
 from omnigraph.storage.handles import own_object
@@ -221,21 +221,18 @@ def _field_ids(schema: LanceSchema) -> list[int]:
     return list(walk(schema.fields()))
 
 
-def rewrite_fragments(
-    dataset: LanceDataset,
-    options: CompactionOptions,
-    *,
-    planned_on: LanceDataset | None = None,
-) -> list[RewriteResult]:
-    """The compacted files of every group that is worth it.
+def plan_rewrites(dataset: LanceDataset, options: CompactionOptions) -> list[CompactionTask]:
+    """Every group of fragments that is worth it; `options` are those of Lance."""
+    return list(Compaction.plan(dataset, options).tasks)
 
-    Args:
-        dataset: what is read.
-        options: those of Lance.
-        planned_on: a version with the same fragments, by whose indexes the groups are chosen.
+
+def rewrite_group(dataset: LanceDataset, group: CompactionTask) -> RewriteResult:
+    """The compacted files of a group.
+
+    It may have been planned on another version with the same fragments: by the indexes of that one
+    the groups were chosen.
     """
-    plan = Compaction.plan(planned_on or dataset, options)
-    return [task.execute(dataset) for task in plan.tasks]
+    return group.execute(dataset)
 
 
 def replaced_by(result: RewriteResult) -> Rewritten:

@@ -7,31 +7,45 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from lance import LanceOperation
+from lance.dataset import Index
 
-from omnigraph.storage import indexes, lance_writes
+from omnigraph.storage import indexes, lance_writes, sizes
 from omnigraph.storage.indexes import IndexKind, IndexSpec
 from omnigraph.storage.layout import column_of
+from omnigraph.storage.shared_work import (
+    MOST_PARTS,
+    Asked,
+    MergeTask,
+    SegmentTask,
+    TrainingTask,
+    finish,
+    outcomes_of,
+)
 from omnigraph.storage.signals import ObjectMissing
 from omnigraph.storage.transactions import live_rows, nothing, staged
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Sequence
 
-    from lance.dataset import Index
     from lance.fragment import LanceFragment
 
     from omnigraph.storage.handles import StagedWrite, TableHandle, WriteStamp
+    from omnigraph.storage.indexes import Centroids
+    from omnigraph.storage.shared_work import Spread, Steps
     from omnigraph.storage.table_versions import Lines
     from omnigraph.storage.transactions import Writing
 
 MAX_SEGMENTS = 8
 """An index with more segments is built anew: every lookup asks all of them."""
+
+NEW_SEGMENTS = MAX_SEGMENTS // 2
+"""As many an index that is built anew may have; room is left for rows that are added later."""
 
 ROWS_PER_PARTITION = 4096
 MAX_PARTITIONS = 4096
@@ -66,6 +80,8 @@ class IndexWork:
     fragments: frozenset[int] = frozenset()
     partitions: int = 0
     """Of a vector index."""
+    most_segments: int = 1
+    """How many it may be committed as, where they are not merged."""
 
 
 def plan_indexes(
@@ -95,7 +111,8 @@ def _plan(
         and len(segments) < MAX_SEGMENTS
         and _only_added(writing, lines, handle, uncovered)
     ):
-        return replace(work, action=IndexAction.EXTEND, fragments=uncovered)
+        room = min(work.most_segments, MAX_SEGMENTS - len(segments))
+        return replace(work, action=IndexAction.EXTEND, fragments=uncovered, most_segments=room)
     return work
 
 
@@ -117,29 +134,37 @@ def _plan_whole(
         return IndexWork(spec=spec, action=IndexAction.PENDING)
     if spec.kind is IndexKind.IVF_FLAT:
         return _plan_vectors(writing, handle, spec, live)
-    return IndexWork(spec=spec, action=IndexAction.BUILD, fragments=live)
+    return IndexWork(
+        spec=spec, action=IndexAction.BUILD, fragments=live, most_segments=NEW_SEGMENTS
+    )
 
 
 def _plan_vectors(
     writing: Writing, handle: TableHandle, spec: IndexSpec, live: frozenset[int]
 ) -> IndexWork:
     """One segment over everything: two that were trained apart cannot be compacted."""
-    usable = _usable_vectors(writing, handle, spec)
+    rows = live_rows(writing, handle)
+    wanted = max(1, min(rows // ROWS_PER_PARTITION, MAX_PARTITIONS))
+    usable = _usable_vectors(writing, handle, spec, wanted)
     if not usable:
         return IndexWork(spec=spec, action=IndexAction.PENDING)
-    wanted = live_rows(writing, handle) // ROWS_PER_PARTITION
     return IndexWork(
-        spec=spec,
-        action=IndexAction.BUILD,
-        fragments=live,
-        partitions=max(1, min(wanted, MAX_PARTITIONS, usable)),
+        spec=spec, action=IndexAction.BUILD, fragments=live, partitions=min(wanted, usable)
     )
 
 
-def _usable_vectors(writing: Writing, handle: TableHandle, spec: IndexSpec) -> int:
-    """How many vectors are neither null nor zero: training needs one for each partition."""
+def _usable_vectors(writing: Writing, handle: TableHandle, spec: IndexSpec, enough: int) -> int:
+    """How many vectors are neither null nor zero: training needs one for each partition.
+
+    Once there are enough the others are not read.
+    """
+    usable = 0
     with writing.calls.making("scan", handle.layout.table_key):
-        return sum(_usable_by_batch(handle, spec))
+        for count in _usable_by_batch(handle, spec):
+            usable += count
+            if usable >= enough:
+                break
+    return usable
 
 
 def _usable_by_batch(handle: TableHandle, spec: IndexSpec) -> Iterator[int]:
@@ -197,7 +222,7 @@ def _files(fragment: LanceFragment) -> list[str]:
     return [file.path for file in fragment.metadata.files]
 
 
-def stage_index(
+def index_steps(
     writing: Writing,
     lines: Lines,
     handle: TableHandle,
@@ -205,11 +230,13 @@ def stage_index(
     stamp: WriteStamp,
     *,
     unwanted: Collection[str] = (),
-) -> StagedWrite:
+    spread: Spread | None = None,
+) -> Steps[StagedWrite]:
     """Brings these indexes up to date, and removes those of these names, in one transaction."""
 
     def rebase(newer: TableHandle) -> StagedWrite:
-        return stage_index(writing, lines, newer, specs, stamp, unwanted=unwanted)
+        again = index_steps(writing, lines, newer, specs, stamp, unwanted=unwanted)
+        return finish(writing.calls, again)
 
     idle = (IndexAction.NONE, IndexAction.PENDING)
     works = [
@@ -219,7 +246,7 @@ def stage_index(
         gone = indexes.removed_by(handle.dataset, sorted(unwanted))
     if not works and not gone:
         return nothing(writing, handle, rebase)
-    new = build(writing, handle, works)
+    new = yield from build_steps(writing, handle, works, spread)
     with writing.calls.making("index_coverage", handle.layout.table_key):
         replaced = [
             indexes.index_name(handle.layout, work.spec)
@@ -231,28 +258,76 @@ def stage_index(
     return staged(writing, handle, operation, stamp, rebase=rebase)
 
 
-def build(writing: Writing, handle: TableHandle, works: Iterable[IndexWork]) -> list[Index]:
-    """The segments of this work: files that nothing names yet."""
-    with writing.calls.making("build_index", handle.layout.table_key):
-        return [
-            indexes.build_segment(
-                handle.dataset, handle.layout, _spec(work), work.fragments, _options(work)
-            )
-            for work in works
-        ]
+def build_steps(
+    writing: Writing, handle: TableHandle, works: Sequence[IndexWork], spread: Spread | None
+) -> Steps[list[Index]]:
+    """The segments of this work: files that nothing names yet.
+
+    Spread over tasks, parts of text and vector indexes become one segment; those of vectors share
+    the centroids, which are trained once. Other indexes are committed in their parts.
+    """
+    parts = [_parts(writing, handle, work, spread) for work in works]
+    centroids = yield from _trained(handle, works, parts)
+    tasks = [
+        (at, replace(part, centroids=centroids.get(at)))
+        for at, its_parts in enumerate(parts)
+        for part in its_parts
+    ]
+    if not tasks:
+        return []
+    made = yield Asked(handle=handle, tasks=tuple(task for _, task in tasks))
+    built: list[list[Index]] = [[] for _ in works]
+    for (at, _), segment in zip(tasks, outcomes_of(made, Index), strict=True):
+        built[at].append(segment)
+    unmerged = [at for at, its_parts in enumerate(parts) if its_parts[0].is_part]
+    if unmerged:
+        merges = tuple(MergeTask(segments=tuple(built[at])) for at in unmerged)
+        merged = outcomes_of((yield Asked(handle=handle, tasks=merges)), Index)
+        for at, segment in zip(unmerged, merged, strict=True):
+            built[at] = [segment]
+    return [segment for segments in built for segment in segments]
 
 
-def _spec(work: IndexWork) -> IndexSpec:
-    if work.action is not IndexAction.REGISTER:
-        return work.spec
-    return IndexSpec(property_name=work.spec.property_name, kind=work.spec.kind, is_trained=False)
+def _trained(
+    handle: TableHandle, works: Sequence[IndexWork], parts: Sequence[Sequence[SegmentTask]]
+) -> Steps[dict[int, Centroids]]:
+    """The centroids of vector indexes that are built in parts, by the place of their work."""
+    untrained = [
+        at
+        for at, work in enumerate(works)
+        if work.spec.kind is IndexKind.IVF_FLAT and parts[at][0].is_part
+    ]
+    if not untrained:
+        return {}
+    tasks = tuple(
+        TrainingTask(spec=works[at].spec, partitions=works[at].partitions) for at in untrained
+    )
+    trained = outcomes_of((yield Asked(handle=handle, tasks=tasks)), pa.FixedSizeListArray)
+    return dict(zip(untrained, trained, strict=True))
 
 
-# Any: what Lance takes for the kind of index.
-def _options(work: IndexWork) -> Mapping[str, Any]:
-    if work.spec.kind is IndexKind.IVF_FLAT:
-        return {"metric": "cosine", "num_partitions": work.partitions}
-    return {}
+def _parts(
+    writing: Writing, handle: TableHandle, work: IndexWork, spread: Spread | None
+) -> list[SegmentTask]:
+    """The segments that one index is built as, before any of them are merged."""
+    spec = work.spec
+    if work.action is IndexAction.REGISTER:
+        spec = IndexSpec(property_name=spec.property_name, kind=spec.kind, is_trained=False)
+    is_merged = spec.kind in (IndexKind.INVERTED, IndexKind.IVF_FLAT)
+    groups = [tuple(sorted(work.fragments))]
+    if spread is not None and spec.is_trained:
+        most = MOST_PARTS if is_merged else work.most_segments
+        infos = sizes.fragments(writing.calls, handle)
+        groups = spread.groups([each for each in infos if each.fragment_id in work.fragments], most)
+    return [
+        SegmentTask(
+            spec=spec,
+            fragments=group,
+            partitions=work.partitions,
+            is_part=is_merged and len(groups) > 1,
+        )
+        for group in groups
+    ]
 
 
 def stage_without_cleanup(writing: Writing, handle: TableHandle, stamp: WriteStamp) -> StagedWrite:

@@ -389,7 +389,8 @@ class ManifestStorage:
         """
         with self._calls.making("stage", MANIFEST):
             dataset = self._at(handle)
-            done = lance_writes.rewrite_fragments(dataset, {"target_rows_per_fragment": rows_below})
+            planned = lance_writes.plan_rewrites(dataset, {"target_rows_per_fragment": rows_below})
+            done = [lance_writes.rewrite_group(dataset, group) for group in planned]
         if not done:
             return
         joined = [lance_writes.replaced_by(result) for result in done]

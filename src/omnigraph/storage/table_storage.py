@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from omnigraph.storage.predicates import Predicate
     from omnigraph.storage.reading import Ids, Ordering
     from omnigraph.storage.search import TextInMemory
+    from omnigraph.storage.shared_work import Asked, Outcome, Spread, Steps
     from omnigraph.storage.sizes import FragmentInfo, TableStats
     from omnigraph.storage.staged_fragments import Mask, PieceKind, Pieces
     from omnigraph.storage.transactions import RowCounts, Then
@@ -302,6 +303,18 @@ class TableStorage(Protocol):
         """Brings these indexes up to date, and removes those of these names, in one transaction."""
         ...
 
+    def index_steps(
+        self,
+        handle: TableHandle,
+        specs: Sequence[IndexSpec],
+        stamp: WriteStamp,
+        *,
+        unwanted: Collection[str] = (),
+        spread: Spread | None = None,
+    ) -> Steps[StagedWrite]:
+        """`stage_index` in steps, each index spread over several tasks if it is said how."""
+        ...
+
     def stage_compaction(
         self,
         handle: TableHandle,
@@ -309,6 +322,28 @@ class TableStorage(Protocol):
         choice: CompactionChoice | None = None,
     ) -> StagedWrite:
         """Fewer, larger fragments of the same rows, and indexes over them if they are named."""
+        ...
+
+    def compaction_steps(
+        self,
+        handle: TableHandle,
+        stamp: WriteStamp,
+        choice: CompactionChoice | None = None,
+        spread: Spread | None = None,
+    ) -> Steps[StagedWrite]:
+        """`stage_compaction` in steps, each index spread over several tasks if it is said how."""
+        ...
+
+    def finish(self, steps: Steps[StagedWrite]) -> StagedWrite:
+        """What the steps stage, every task done here."""
+        ...
+
+    def perform(self, asked: Asked) -> list[Outcome]:
+        """Do the tasks that some steps ask for."""
+        ...
+
+    def outcome_files(self, handle: TableHandle, outcome: Outcome) -> tuple[str, ...]:
+        """The files and folders, below the root, that a task of some steps wrote."""
         ...
 
     def stage_columns(

@@ -19,6 +19,7 @@ from omnigraph.storage import (
     maintenance,
     reading,
     search,
+    shared_work,
     sizes,
     staged_fragments,
     writes,
@@ -59,6 +60,7 @@ if TYPE_CHECKING:
     from omnigraph.storage.predicates import Predicate
     from omnigraph.storage.reading import Ids, Ordering
     from omnigraph.storage.search import TextInMemory
+    from omnigraph.storage.shared_work import Asked, Outcome, Spread, Steps
     from omnigraph.storage.sizes import FragmentInfo, TableStats
     from omnigraph.storage.staged_fragments import Mask, PieceKind, Pieces
     from omnigraph.storage.writes import Rows
@@ -329,8 +331,20 @@ class TableStore:
         unwanted: Collection[str] = (),
     ) -> StagedWrite:
         """Brings these indexes up to date, and removes those of these names, in one transaction."""
-        return maintenance.stage_index(
-            self._writing, self._lines, handle, specs, stamp, unwanted=unwanted
+        return self.finish(self.index_steps(handle, specs, stamp, unwanted=unwanted))
+
+    def index_steps(
+        self,
+        handle: TableHandle,
+        specs: Sequence[IndexSpec],
+        stamp: WriteStamp,
+        *,
+        unwanted: Collection[str] = (),
+        spread: Spread | None = None,
+    ) -> Steps[StagedWrite]:
+        """`stage_index` in steps, each index spread over several tasks if it is said how."""
+        return maintenance.index_steps(
+            self._writing, self._lines, handle, specs, stamp, unwanted=unwanted, spread=spread
         )
 
     def stage_compaction(
@@ -340,9 +354,31 @@ class TableStore:
         choice: CompactionChoice | None = None,
     ) -> StagedWrite:
         """Fewer, larger fragments of the same rows, and indexes over them if they are named."""
-        return compaction.stage_compaction(
-            self._writing, handle, stamp, choice or CompactionChoice(), self._delete
+        return self.finish(self.compaction_steps(handle, stamp, choice))
+
+    def compaction_steps(
+        self,
+        handle: TableHandle,
+        stamp: WriteStamp,
+        choice: CompactionChoice | None = None,
+        spread: Spread | None = None,
+    ) -> Steps[StagedWrite]:
+        """`stage_compaction` in steps, each index spread over several tasks if it is said how."""
+        return compaction.compaction_steps(
+            self._writing, handle, stamp, choice or CompactionChoice(), self._delete, spread
         )
+
+    def finish(self, steps: Steps[StagedWrite]) -> StagedWrite:
+        """What the steps stage, every task done here."""
+        return shared_work.finish(self._calls, steps)
+
+    def perform(self, asked: Asked) -> list[Outcome]:
+        """Do the tasks that some steps ask for."""
+        return shared_work.perform(self._calls, asked)
+
+    def outcome_files(self, handle: TableHandle, outcome: Outcome) -> tuple[str, ...]:
+        """The files and folders, below the root, that a task of some steps wrote."""
+        return shared_work.outcome_files(self._writing.location, handle.pin, outcome)
 
     def stage_columns(
         self, handle: TableHandle, stamp: WriteStamp, *, dropped: Sequence[str] = ()

@@ -17,9 +17,11 @@ from omnigraph.storage.capabilities import Capabilities, Pushdown, wanted_indexe
 from omnigraph.storage.compaction import CompactionChoice
 from omnigraph.storage.handles import StagedWrite, TableHandle
 from omnigraph.storage.indexes import IndexKind, IndexSpec
-from omnigraph.storage.maintenance import MAX_SEGMENTS, IndexAction
+from omnigraph.storage.maintenance import MAX_SEGMENTS, NEW_SEGMENTS, IndexAction
 from omnigraph.storage.predicates import Compare, CompareOp
+from omnigraph.storage.shared_work import Spread
 from omnigraph.storage.signals import CommitRefused, FragmentsChanged
+from omnigraph.storage.sizes import FragmentInfo
 from omnigraph.storage.staged_fragments import PieceKind, Pieces, join_pieces
 
 BTREE = IndexSpec(property_name="id", kind=IndexKind.BTREE)
@@ -240,6 +242,53 @@ def test_capabilities_tell_who_evaluates_and_what_fits() -> None:
     assert able.pushdown(PropType(scalar=Scalar.STRING, is_list=True)) is Pushdown.PROVIDER
     assert able.pushdown(PropType(scalar=Scalar.BLOB)) is Pushdown.NULL_TEST
     assert able.index_kinds(PropType(scalar=Scalar.BLOB)) == ()
+
+
+def test_an_index_that_is_spread_has_few_segments_and_the_same_answers(bench: Workbench) -> None:
+    handle = _line(bench, "main")
+    for each in "defghi":
+        handle = bench.append(handle, {"id": each, "body": f"wolf {each}"})
+    steps = bench.store.index_steps(handle, [BTREE, TEXT], STAMP, spread=Spread(rows=1))
+    after = bench.land(bench.store.finish(steps))
+    covered = {index.name: index for index in bench.store.index_coverage(after)}
+    # Nine rows in eight fragments, of which at most four parts are made where nobody merges them.
+    assert (covered["ix_id"].segments, covered["ix_id"].is_complete) == (3, True)
+    assert (covered["ix_2_inverted"].segments, covered["ix_2_inverted"].is_complete) == (1, True)
+    assert _search(bench, after, "wolf") == list("abdefghi")
+    assert bench.store.existing_ids(after, id_array("aix")).to_pylist() == ["a", "i"]
+    for number in range(NEW_SEGMENTS + 1):
+        after = bench.append(after, {"id": f"j{number}"})
+    (extended,) = bench.store.plan_indexes(after, [BTREE])
+    assert (extended.action, extended.most_segments) == (IndexAction.EXTEND, NEW_SEGMENTS)
+
+
+def test_parts_are_of_about_one_size_and_as_many_as_are_allowed() -> None:
+    def groups(rows: int, most: int, *sizes: int) -> list[tuple[int, ...]]:
+        infos = [
+            FragmentInfo(fragment_id=number, rows=size, deleted_rows=0, size_bytes=0, files=())
+            for number, size in enumerate(sizes)
+        ]
+        return Spread(rows=rows).groups(infos, most)
+
+    assert groups(10, 4) == []
+    assert groups(10, 4, 1, 2, 3) == [(0, 1, 2)]
+    assert groups(1, 4, 5, 5, 5, 5, 5) == [(0, 1), (2, 3), (4,)]
+    assert groups(1, 2, 9, 1, 1, 1) == [(0,), (1, 2, 3)]
+    assert groups(10, 64, 10, 10, 3) == [(0,), (1,), (2,)]
+    for most in range(1, 9):
+        assert len(groups(1, most, *range(1, 30))) <= most
+
+
+def test_steps_that_are_not_ended_leave_no_version_of_no_line(bench: Workbench) -> None:
+    handle = _indexed(bench, _line(bench, "main"))
+    handle = bench.append(handle, {"id": "d", "body": "wolf"})
+    steps = bench.store.compaction_steps(handle, STAMP, WITH_INDEXES)
+    asked = next(steps)
+    assert [*bench.root.rglob("d*.manifest")] != []
+    steps.send(bench.store.perform(asked))
+    steps.close()
+    assert [*bench.root.rglob("d*.manifest")] == []
+    assert bench.ids(bench.land(bench.store.stage_compaction(handle, STAMP))) == list("abcd")
 
 
 # --- compaction -------------------------------------------------------------------------------

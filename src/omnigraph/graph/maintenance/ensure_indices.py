@@ -9,7 +9,7 @@ and a branch does not fork a table that it has nothing to build for.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from omnigraph.graph.commit.protocol import Stale
 from omnigraph.graph.commit.txn import PreparedWrite, WriteRequest
@@ -33,26 +33,26 @@ from omnigraph.graph.maintenance.table_work import (
     restamped,
     silent,
 )
+from omnigraph.graph.maintenance.workers import LocalWorkers
 from omnigraph.graph.manifest.intent import SidecarKind
 from omnigraph.ids import BranchName
-from omnigraph.settings import Engine
 from omnigraph.storage.capabilities import wanted_indexes
 from omnigraph.storage.indexes import index_name, unwanted_indexes
 from omnigraph.storage.maintenance import IndexAction
 from omnigraph.storage.signals import ObjectMissing
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Iterable, Sequence
 
     from omnigraph.graph.commit.txn import WriteTxn
     from omnigraph.graph.jobs.stage_progress import Progress
     from omnigraph.graph.lifecycle.coordinator import GraphCoordinator
+    from omnigraph.graph.maintenance.workers import Workers
     from omnigraph.graph.manifest.rows import CommitRow, PinRow, TableRef
     from omnigraph.storage.handles import StagedWrite, TableHandle, TableLayout
     from omnigraph.storage.indexes import IndexSpec
     from omnigraph.storage.maintenance import IndexWork
-
-_Result = TypeVar("_Result")
+    from omnigraph.storage.shared_work import Steps
 
 STAGINGS = 3
 """How often a table is built without the lease before another way is taken."""
@@ -90,8 +90,11 @@ def ensure_indices(
     types: Iterable[str] | None = None,
     actor_id: str | None = None,
     progress: Progress | None = None,
+    workers: Workers | None = None,
 ) -> IndexReport:
     """Build what is missing or stale, in at most one commit, and say what every index covers.
+
+    Without workers the threads of this process do it.
 
     Raises:
         InvalidArgument: there is no such type.
@@ -106,7 +109,8 @@ def ensure_indices(
         branch_id=graph.branch_id(branch),
         actor_id=actor_id,
     )
-    building = _Building(graph, names, progress or silent)
+    progress = progress or silent
+    building = _Building(graph, names, progress, workers or LocalWorkers(graph, progress))
     return building.report(branch, graph.protocol.run(request, building.prepare))
 
 
@@ -114,11 +118,16 @@ class _Building:
     """One call over all its attempts: what was planned and built for each table."""
 
     def __init__(
-        self, graph: GraphCoordinator, names: tuple[str, ...] | None, progress: Progress
+        self,
+        graph: GraphCoordinator,
+        names: tuple[str, ...] | None,
+        progress: Progress,
+        workers: Workers,
     ) -> None:
         self._graph = graph
         self._names = names
         self._progress = progress
+        self._workers = workers
         self._schema_hash: str | None = None
         self._plans: dict[TableRef, _Plan] = {}
         self._built: dict[TableRef, StagedWrite] = {}
@@ -132,9 +141,13 @@ class _Building:
             self._forget_moved(txn)
             chosen = chosen_tables(self._graph, txn, self._names)
             unplanned = [ref for ref in chosen if ref not in self._plans]
-            self._plans |= self._each("plan", unplanned, lambda ref: self._plan(txn, ref))
+            self._plans |= for_each(
+                self._graph, "plan", unplanned, lambda ref: self._plan(txn, ref), self._progress
+            )
             self._plans = {ref: self._plans[ref] for ref in chosen}
-            return PreparedWrite(staged=tuple(self._build(txn)))
+            staged = tuple(self._build(txn))
+            files = [path for write in staged for path in write.files]
+            return PreparedWrite(staged=staged, handing_over=lambda: self._workers.hand_over(files))
         except ObjectMissing as missing:
             # A deleted branch takes its lines with it; the next capture says so.
             raise Stale(moved_on(str(txn.request.branch), str(missing))) from missing
@@ -184,9 +197,11 @@ class _Building:
             if ref in bases and staged.base.pin == bases[ref].pin
         }
         unbuilt = [ref for ref in bases if ref not in self._built]
-        self._built |= self._each(
-            "build", unbuilt, lambda ref: self._stage(txn, ref, bases[ref], missing[ref])
+        worked = self._workers.stage(
+            "build", {ref: self._steps(txn, ref, bases[ref], missing[ref]) for ref in unbuilt}
         )
+        self._built |= {ref: each.staged for ref, each in worked.items()}
+        self._took_us |= {ref: each.took_us for ref, each in worked.items()}
         self._progress(StageProgress(stage="commit", total=len(bases)))
         return [self._of_attempt(txn, ref) for ref in bases]
 
@@ -197,14 +212,16 @@ class _Building:
     def _is_overtaken(self, ref: TableRef) -> bool:
         return self._overtaken.get(ref, 0) >= STAGINGS
 
-    def _stage(
+    def _steps(
         self, txn: WriteTxn, ref: TableRef, base: TableHandle, specs: Sequence[IndexSpec]
-    ) -> StagedWrite:
-        started_us = self._graph.clock.monotonic_us()
-        unwanted = self._plans[ref].unwanted
-        staged = txn.store.stage_index(base, specs, txn.stamp, unwanted=unwanted)
-        self._took_us[ref] = self._graph.clock.monotonic_us() - started_us
-        return staged
+    ) -> Steps[StagedWrite]:
+        return txn.store.index_steps(
+            base,
+            specs,
+            txn.stamp,
+            unwanted=self._plans[ref].unwanted,
+            spread=self._workers.spread,
+        )
 
     def _of_attempt(self, txn: WriteTxn, ref: TableRef) -> StagedWrite:
         """The segments of a table as this attempt commits them.
@@ -227,11 +244,6 @@ class _Building:
             rebase=rebase if self._is_overtaken(ref) else None,
         )
 
-    def _each(
-        self, stage: str, refs: Sequence[TableRef], act: Callable[[TableRef], _Result]
-    ) -> dict[TableRef, _Result]:
-        return for_each(self._graph, stage, refs, act, self._progress)
-
     def report(self, branch: str, row: CommitRow | None) -> IndexReport:
         """What became of the tables; asks storage nothing, the write has ended."""
         moved = {} if row is None else self._built
@@ -241,7 +253,7 @@ class _Building:
         ]
         return IndexReport(
             branch=branch,
-            engine=Engine.LOCAL.value,
+            engine=self._workers.engine.value,
             commit=None if row is None else commit_of(row),
             tables=tuple(stats),
         )

@@ -33,9 +33,9 @@ from omnigraph.graph.maintenance.table_work import (
     restamped,
     silent,
 )
+from omnigraph.graph.maintenance.workers import LocalWorkers
 from omnigraph.graph.manifest.intent import SidecarKind
 from omnigraph.ids import BranchName
-from omnigraph.settings import Engine
 from omnigraph.storage.capabilities import wanted_indexes
 from omnigraph.storage.compaction import ROWS_PER_FRAGMENT, CompactionChoice, is_due
 from omnigraph.storage.maintenance import IndexAction
@@ -47,10 +47,12 @@ if TYPE_CHECKING:
     from omnigraph.graph.commit.txn import WriteTxn
     from omnigraph.graph.jobs.stage_progress import Progress
     from omnigraph.graph.lifecycle.coordinator import GraphCoordinator
+    from omnigraph.graph.maintenance.workers import Workers
     from omnigraph.graph.manifest.rows import CommitRow, PinRow, TableRef
     from omnigraph.storage.handles import StagedWrite, TableHandle
     from omnigraph.storage.indexes import IndexSpec
     from omnigraph.storage.maintenance import IndexWork
+    from omnigraph.storage.shared_work import Steps
 
 STAGINGS = 3
 """How often a table is staged before it is left to those who write to it."""
@@ -90,10 +92,12 @@ def optimize(
     target_rows: int | None = None,
     actor_id: str | None = None,
     progress: Progress | None = None,
+    workers: Workers | None = None,
 ) -> OptimizeReport:
     """Join small fragments and bring indexes up to date, in at most one commit.
 
-    The line of the branch in the manifest is joined, too. No version is removed.
+    The line of the branch in the manifest is joined, too. No version is removed. Without workers
+    the threads of this process do it.
 
     Raises:
         InvalidArgument: there is no such type, or the target is not positive.
@@ -101,7 +105,7 @@ def optimize(
         RecoveryBlocked: an interrupted write of the branch must be repaired first.
         ReadSetChanged: others were faster in every attempt.
     """
-    _require_target(target_rows)
+    require_target(target_rows)
     branch_id = graph.branch_id(branch)
     request = WriteRequest(
         kind=SidecarKind.OPTIMIZE,
@@ -109,14 +113,24 @@ def optimize(
         branch_id=branch_id,
         actor_id=actor_id,
     )
+    progress = progress or silent
     work = _Optimizing(
-        graph, list_of_names(types), target_rows or ROWS_PER_FRAGMENT, progress or silent
+        graph,
+        list_of_names(types),
+        target_rows or ROWS_PER_FRAGMENT,
+        progress,
+        workers or LocalWorkers(graph, progress),
     )
     row = graph.protocol.run(request, work.prepare)
     return work.report(branch, row, graph.upkeep.join_all(branch_id))
 
 
-def _require_target(target_rows: int | None) -> None:
+def require_target(target_rows: int | None) -> None:
+    """Refuse what is no number of rows of a fragment.
+
+    Raises:
+        InvalidArgument: it is none.
+    """
     is_whole = isinstance(target_rows, int) and not isinstance(target_rows, bool)
     if target_rows is not None and not (is_whole and 1 <= target_rows <= MOST_ROWS):
         raise InvalidArgument(
@@ -134,11 +148,13 @@ class _Optimizing:
         names: tuple[str, ...] | None,
         target_rows: int,
         progress: Progress,
+        workers: Workers,
     ) -> None:
         self._graph = graph
         self._names = names
         self._target_rows = target_rows
         self._progress = progress
+        self._workers = workers
         self._schema_hash: str | None = None
         self._plans: dict[TableRef, _Plan] = {}
         self._staged: dict[TableRef, StagedWrite] = {}
@@ -155,7 +171,9 @@ class _Optimizing:
                 self._graph, "plan", unplanned, lambda ref: self._plan(txn, ref), self._progress
             )
             self._plans = {ref: self._plans[ref] for ref in chosen}
-            return PreparedWrite(staged=tuple(self._stage_all(txn)))
+            staged = tuple(self._stage_all(txn))
+            files = [path for write in staged for path in write.files]
+            return PreparedWrite(staged=staged, handing_over=lambda: self._workers.hand_over(files))
         except ObjectMissing as missing:
             # A deleted branch takes its lines with it; the next capture says so.
             raise Stale(moved_on(str(txn.request.branch), str(missing))) from missing
@@ -194,13 +212,11 @@ class _Optimizing:
         }
         unstaged = [ref for ref in bases if ref not in self._staged]
         self._busy |= {ref for ref in unstaged if self._stagings.get(ref, 0) >= STAGINGS}
-        self._staged |= for_each(
-            self._graph,
+        worked = self._workers.stage(
             "stage",
-            [ref for ref in unstaged if ref not in self._busy],
-            lambda ref: self._stage(txn, ref, bases[ref]),
-            self._progress,
+            {ref: self._steps(txn, ref, bases[ref]) for ref in unstaged if ref not in self._busy},
         )
+        self._staged |= {ref: each.staged for ref, each in worked.items()}
         due = {ref: staged for ref, staged in self._staged.items() if not staged.is_noop}
         self._progress(StageProgress(stage="commit", total=len(due)))
         return [self._of_attempt(txn, ref, staged) for ref, staged in due.items()]
@@ -217,16 +233,16 @@ class _Optimizing:
         except FragmentsChanged:
             return None
 
-    def _stage(self, txn: WriteTxn, ref: TableRef, base: TableHandle) -> StagedWrite:
+    def _steps(self, txn: WriteTxn, ref: TableRef, base: TableHandle) -> Steps[StagedWrite]:
         self._stagings[ref] = self._stagings.get(ref, 0) + 1
         maybe_fail("optimize.pre_rewrite")
-        specs = tuple(wanted_indexes(txn.tables.types[ref]))
+        specs, spread = tuple(wanted_indexes(txn.tables.types[ref])), self._workers.spread
         if self._plans[ref].is_due:
             choice = CompactionChoice(rows_per_fragment=self._target_rows, specs=specs)
-            staged = txn.store.stage_compaction(base, txn.stamp, choice)
+            staged = yield from txn.store.compaction_steps(base, txn.stamp, choice, spread)
             if not staged.is_noop:
                 return staged
-        return txn.store.stage_index(base, specs, txn.stamp)
+        return (yield from txn.store.index_steps(base, specs, txn.stamp, spread=spread))
 
     def _of_attempt(self, txn: WriteTxn, ref: TableRef, staged: StagedWrite) -> StagedWrite:
         """The work on a table as this attempt commits it; indexes alone do not move."""
@@ -249,7 +265,7 @@ class _Optimizing:
         landed = {} if row is None else self._staged
         return OptimizeReport(
             branch=branch,
-            engine=Engine.LOCAL.value,
+            engine=self._workers.engine.value,
             commit=None if row is None else commit_of(row),
             manifest_fragments_removed=joined,
             tables=tuple(
