@@ -144,7 +144,7 @@ PARTS = {
     "serve": Part("many clients of two workers that are killed", ("tests/serve",), 1),
     "s3": Part("the same on the S3 stand-in", ("tests/s3",)),
     "spark": Part(
-        "loads on Spark: crashes, clusters, Connect, pairs; queries: every script, generated ones",
+        "on Spark: loads and maintenance, killed, retried, beside writers; queries, scripts",
         ("tests/spark", "tests/scripts"),
         2,
     ),

@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 
 NAMING = ("branch", "unbranch", "tag", "untag")
 
+MAINTAINING = ("index", "optimize")
+"""They run on Spark where the variables of the child say so."""
+
 SIDE = "side"
 """The branch that a child merges."""
 
@@ -129,7 +132,7 @@ def _act(graph: Graph, script: str, branch: str) -> str | None:
             folded = commit(graph, FOLDED, branch)
             return None if folded is None else folded.graph_commit_id
         case _:
-            if script in JOBS:
+            if script in JOBS or script in MAINTAINING:
                 join_running_java()
             made = commit(graph, ALL[script], branch)
             return None if made is None else made.graph_commit_id

@@ -130,9 +130,7 @@ class Graph:
         """What keeps it fast and small."""
         from omnigraph.api.parts import GraphMaintenance
 
-        return GraphMaintenance(
-            self._graph, self._actor, staging_ttl_days=self._settings.pipeline.staging_ttl_days
-        )
+        return GraphMaintenance(self._graph, self._actor, self._settings)
 
     @classmethod
     def init(

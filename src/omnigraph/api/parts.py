@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
+from omnigraph.api.maintenance_lane import MaintenanceLanes, request_of
 from omnigraph.graph.access import Action
 from omnigraph.graph.blobs.addresses import DENY_ALL
 from omnigraph.graph.changes.change_pages import (
@@ -24,16 +25,13 @@ from omnigraph.graph.history.snapshot import find_commit
 from omnigraph.graph.history.tags import Tags
 from omnigraph.graph.maintenance.cleanup import cleanup
 from omnigraph.graph.maintenance.due import MaintenanceStatus, maintenance_status
-from omnigraph.graph.maintenance.ensure_indices import ensure_indices
 from omnigraph.graph.maintenance.kept_versions import parse_policy
-from omnigraph.graph.maintenance.optimize import optimize
 from omnigraph.graph.maintenance.reconciler import (
     BackgroundMaintenance,
     MaintenanceRound,
     run_due,
 )
 from omnigraph.graph.maintenance.repair import RepairReport, repair
-from omnigraph.graph.maintenance.table_work import require_local_engine
 from omnigraph.graph.maintenance.verify import verify
 from omnigraph.graph.merge.conflicts import values_for_readers
 from omnigraph.graph.merge.merge import MergeRequest, plan_merge, run_merge
@@ -67,6 +65,7 @@ if TYPE_CHECKING:
     from omnigraph.graph.schema_apply.applied import SchemaApplied
     from omnigraph.graph.schema_apply.dependents import SchemaDependent
     from omnigraph.lang import Catalog
+    from omnigraph.settings import Settings
 
 
 class GraphBranches:
@@ -554,11 +553,12 @@ class GraphMaintenance:
     """`graph.maintenance`."""
 
     def __init__(
-        self, coordinator: GraphCoordinator, actor: str | None, *, staging_ttl_days: int
+        self, coordinator: GraphCoordinator, actor: str | None, settings: Settings
     ) -> None:
         self._graph = coordinator
         self._actor = actor
-        self._staging_ttl_days = staging_ttl_days
+        self._staging_ttl_days = settings.pipeline.staging_ttl_days
+        self._lanes = MaintenanceLanes(coordinator, settings, actor)
         self._background: BackgroundMaintenance | None = None
 
     def ensure_indices(
@@ -567,6 +567,7 @@ class GraphMaintenance:
         types: Iterable[str] | None = None,
         branch: str = MAIN_BRANCH,
         engine: Literal["auto", "local", "spark"] = "auto",
+        shared_filesystem: bool = False,
         progress: Progress | None = None,
     ) -> IndexReport:
         """Build the declared indexes that are missing or stale, in at most one commit.
@@ -574,21 +575,24 @@ class GraphMaintenance:
         Args:
             types: only of these types, `Person` or `node:Person`; all without it.
             branch: where to build them.
-            engine: the lane; Spark is not in this version.
-            progress: told a `StageProgress` (`omnigraph.graph.jobs.stage_progress`) for every table
-                that is done.
+            engine: the lane, which changes no result. `auto` takes Spark, if it is installed, when
+                a table has more than 64 fragments or 10 million rows to work on.
+            shared_filesystem: on Spark, every executor sees the path of the graph, although it is
+                local.
+            progress: told a `StageProgress` (`omnigraph.graph.jobs.stage_progress`) for every
+                table, or on Spark every task, that is done.
 
         Raises:
             ReadOnlyGraph: the graph is open read-only.
             InvalidArgument: there is no such type or engine.
             BranchNotFound: there is no such branch.
             RecoveryBlocked: an interrupted write of the branch cannot be settled.
+            SparkNotInstalled, SparkUnavailable, PipelineTaskError, ExecutorMismatch: Spark could
+                not do it.
         """
         self._graph.require_writable()
-        require_local_engine(engine)
-        return ensure_indices(
-            self._graph, branch=branch, types=types, actor_id=self._actor, progress=progress
-        )
+        request = request_of(types, branch, joins=False, shared_filesystem=shared_filesystem)
+        return self._lanes.ensure_indices(request, engine, progress)
 
     def optimize(
         self,
@@ -597,6 +601,7 @@ class GraphMaintenance:
         branch: str = MAIN_BRANCH,
         target_rows: int | None = None,
         engine: Literal["auto", "local", "spark"] = "auto",
+        shared_filesystem: bool = False,
         progress: Progress | None = None,
     ) -> OptimizeReport:
         """Join small fragments and bring indexes up to date, in at most one commit.
@@ -607,26 +612,30 @@ class GraphMaintenance:
             types: only of these types, `Person` or `node:Person`; all without it.
             branch: whose tables.
             target_rows: how many rows a fragment is to have; 1,048,576 without it.
-            engine: the lane; Spark is not in this version.
-            progress: told a `StageProgress` (`omnigraph.graph.jobs.stage_progress`) for every table
-                that is done.
+            engine: the lane, which changes no result. `auto` takes Spark, if it is installed, when
+                a table has more than 64 fragments or 10 million rows to work on.
+            shared_filesystem: on Spark, every executor sees the path of the graph, although it is
+                local.
+            progress: told a `StageProgress` (`omnigraph.graph.jobs.stage_progress`) for every
+                table, or on Spark every task, that is done.
 
         Raises:
             ReadOnlyGraph: the graph is open read-only.
             InvalidArgument: there is no such type or engine, or the target is not positive.
             BranchNotFound: there is no such branch.
             RecoveryBlocked: an interrupted write of the branch cannot be settled.
+            SparkNotInstalled, SparkUnavailable, PipelineTaskError, ExecutorMismatch: Spark could
+                not do it.
         """
         self._graph.require_writable()
-        require_local_engine(engine)
-        return optimize(
-            self._graph,
-            branch=branch,
-            types=types,
+        request = request_of(
+            types,
+            branch,
+            joins=True,
             target_rows=target_rows,
-            actor_id=self._actor,
-            progress=progress,
+            shared_filesystem=shared_filesystem,
         )
+        return self._lanes.optimize(request, engine, progress)
 
     def status(self, *, branch: str | None = None) -> MaintenanceStatus:
         """What is due on the tables of a branch, or of all live ones; reads metadata only.

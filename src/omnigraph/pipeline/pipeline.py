@@ -21,6 +21,9 @@ from omnigraph.graph.load.request import (
     checked_partial,
     parse_load_request,
 )
+from omnigraph.graph.maintenance.lane import find_items
+from omnigraph.graph.maintenance.optimize import require_target
+from omnigraph.graph.maintenance.table_work import list_of_names
 from omnigraph.graph.query.predicate_text import compile_predicate
 from omnigraph.graph.type_names import find_type
 from omnigraph.ids import MAIN_BRANCH, BranchName
@@ -31,6 +34,7 @@ from omnigraph.pipeline.export.job import SparkExport, plan_export
 from omnigraph.pipeline.load.job import SparkLoad
 from omnigraph.pipeline.load.keyed_write import write_frame
 from omnigraph.pipeline.load.pipeline_run import PipelineRun, RunOptions
+from omnigraph.pipeline.maintenance.job import MaintenanceJob, MaintenanceOptions
 from omnigraph.pipeline.query.prepared import prepare
 from omnigraph.pipeline.sources.local_source import plan_local_source
 from omnigraph.pipeline.sources.precheck import precheck
@@ -44,7 +48,7 @@ from omnigraph.settings import process_environment
 
 if TYPE_CHECKING:
     import builtins
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from types import TracebackType
 
     from pyspark.sql import DataFrame, SparkSession
@@ -555,6 +559,77 @@ class Pipeline:
         require_embeddable(self._graph, self._settings, options, self._embedder)
         job = EmbedJob(self._job("embed", progress=progress), options, embedder=self._embedder)
         return job.rehearse() if dry_run else job.report()
+
+    def optimize(
+        self,
+        *,
+        types: Iterable[str] | None = None,
+        branch: str = MAIN_BRANCH,
+        target_rows: int | None = None,
+        progress: Progress | None = None,
+    ) -> JobReport:
+        """Join small fragments and bring indexes up to date, as one commit; none if none is due.
+
+        No row changes, and no version is removed. `graph.maintenance.optimize` does the same and
+        tells of fragments and indexes.
+
+        Args:
+            types: only of these types, `Person` or `node:Person`; all without it.
+            branch: whose tables.
+            target_rows: how many rows a fragment is to have; 1,048,576 without it.
+            progress: told a `StageProgress` (`omnigraph.graph.jobs.stage_progress`) whenever more
+                is known: the stage and its tasks.
+
+        Raises:
+            InvalidArgument: there is no such type, or the target is not positive.
+            BranchNotFound: there is no such branch.
+            RecoveryBlocked: an interrupted write of the branch cannot be settled.
+            SparkUnavailable, PipelineTaskError, ExecutorMismatch: Spark could not do it.
+        """
+        self._graph.require_writable()
+        require_target(target_rows)
+        job = self._maintenance("optimize", types, branch, progress)
+        return job.receipt(job.optimize(target_rows=target_rows), "optimize")
+
+    def ensure_indices(
+        self,
+        *,
+        types: Iterable[str] | None = None,
+        branch: str = MAIN_BRANCH,
+        progress: Progress | None = None,
+    ) -> JobReport:
+        """Build the declared indexes that are missing or stale, as one commit; none if none is.
+
+        `graph.maintenance.ensure_indices` does the same and tells what every index covers.
+
+        Args:
+            types: only of these types, `Person` or `node:Person`; all without it.
+            branch: where to build them.
+            progress: told a `StageProgress` (`omnigraph.graph.jobs.stage_progress`) whenever more
+                is known: the stage and its tasks.
+
+        Raises:
+            InvalidArgument: there is no such type.
+            BranchNotFound: there is no such branch.
+            RecoveryBlocked: an interrupted write of the branch cannot be settled.
+            SparkUnavailable, PipelineTaskError, ExecutorMismatch: Spark could not do it.
+        """
+        self._graph.require_writable()
+        job = self._maintenance("ensure_indices", types, branch, progress)
+        return job.receipt(job.ensure_indices(), "ensure_indices")
+
+    def _maintenance(
+        self,
+        kind: str,
+        types: Iterable[str] | None,
+        branch: str,
+        progress: Progress | None,
+    ) -> MaintenanceJob:
+        names = list_of_names(types)
+        # A mistake is told before Spark is started, which takes seconds.
+        find_items(self._graph, branch, names)
+        options = MaintenanceOptions(branch=branch, types=names, actor_id=self._actor_id)
+        return MaintenanceJob(self._job(kind, progress=progress), options, progress=progress)
 
 
 def _require_columns(item: NodeType | EdgeType, columns: Sequence[str] | None) -> None:

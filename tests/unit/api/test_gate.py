@@ -351,6 +351,7 @@ UNASKED = {
     # Storage access, without an actor.
     *("init", "open", "clone", "refresh"),
     *(f"maintenance.{name}" for name in ("ensure_indices", "optimize", "cleanup", "repair")),
+    *(f"pipeline.{name}" for name in ("ensure_indices", "optimize")),
     *(f"maintenance.{name}" for name in ("status", "run_due", "start", "stop")),
     *(f"maintenance.{name}" for name in ("verify", "recoveries", "unsettled_writes")),
 }

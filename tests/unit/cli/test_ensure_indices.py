@@ -32,7 +32,8 @@ def test_the_text_has_a_line_for_each_table_and_names_the_commit(
     result = call("ensure-indices", graph.name)
     assert (result.returncode, result.stderr) == (
         0,
-        "omnigraph ensure-indices → people.omni (direct, local)\n",
+        "omnigraph ensure-indices → people.omni (direct, local)\n"
+        "engine local: no table has more than 64 fragments or 10,000,000 rows to work on\n",
     )
     branch, engine, commit, table = result.stdout.splitlines()
     assert (branch, engine) == ("branch  main", "engine  local")

@@ -16,7 +16,6 @@ from omnigraph.graph.history.snapshot import snapshot_at
 from omnigraph.graph.jobs.stage_progress import StageProgress
 from omnigraph.graph.manifest.table_refs import ref_of
 from omnigraph.ids import new_link_uuid
-from omnigraph.settings import Engine
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -29,24 +28,6 @@ if TYPE_CHECKING:
     from omnigraph.storage.handles import Link, StagedWrite, WriteStamp
 
 _Result = TypeVar("_Result")
-
-
-def require_local_engine(engine: str) -> None:
-    """Refuse a lane that cannot run.
-
-    Raises:
-        InvalidArgument: it is unknown, or not in this version.
-    """
-    if not isinstance(engine, str) or engine not in set(Engine):
-        raise InvalidArgument(
-            f"engine is 'auto', 'local' or 'spark', not {engine!r}", argument="engine"
-        )
-    if engine == Engine.SPARK:
-        raise InvalidArgument(
-            "maintenance does not run on Spark in this version; leave the engine out, or give"
-            " 'local'",
-            argument="engine",
-        )
 
 
 def list_of_names(types: Iterable[str] | None) -> tuple[str, ...] | None:

@@ -81,9 +81,13 @@ def write_noted(
 ) -> Pieces:
     """Stage rows for a table, and note the files."""
     pieces = storage.tables.write_pieces(handle, rows, rows_per_file=rows_per_file)
-    files = storage.tables.piece_files(handle, pieces)
-    keep_object(storage, _notes(operation_id), json.dumps(files).encode(), ".json")
+    note_files(storage, operation_id, storage.tables.piece_files(handle, pieces))
     return pieces
+
+
+def note_files(storage: GraphStorage, operation_id: str, files: Sequence[str]) -> None:
+    """Note what a task of the job wrote, below the root of the graph."""
+    keep_object(storage, _notes(operation_id), json.dumps(files).encode(), ".json")
 
 
 def keep_object(storage: GraphStorage, name: str, data: bytes, suffix: str = "") -> str:
