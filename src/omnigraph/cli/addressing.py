@@ -223,6 +223,22 @@ def find_query_target(session: Session) -> tuple[Target, RowStyle]:
     return _on_branch(target, session, configuration, None), configuration.row_style
 
 
+def find_measured_target(
+    session: Session, uri: str | None, *, writes: bool
+) -> tuple[Target, RowStyle]:
+    """The graph of a job that reads, or writes what it found, and how rows are printed.
+
+    Raises:
+        UsageError, SettingInvalid: as `find_target`.
+    """
+    settings = session.require_settings()
+    _given_store(session, uri, URI)
+    configuration = read_configuration(session, settings)
+    place = _place(session, configuration, uri, URI)
+    target = _to_write(session, configuration, place) if writes else _target(place, configuration)
+    return _on_branch(target, session, configuration, uri), configuration.row_style
+
+
 def find_project_target(session: Session, configuration: Configuration, name: str | None) -> Target:
     """A graph of the project's file by its name; without one, the graph of any other command.
 

@@ -33,7 +33,6 @@ _SHOWN_OF_A_KIND: Final = 3
 _UNKNOWN_COMMAND: Final = re.compile(r"No such command '([^']+)'")
 _PLANNED_COMMANDS: Final = frozenset(
     {
-        "analytics",
         "cluster",
         "queries",
     }

@@ -113,6 +113,7 @@ RULES: Final[Mapping[str, CommandRule]] = {
     "diff": _READ,
     "changes poll": _READ,
     "changes baseline": _READ,
+    "analytics": replace(_DIRECT, takes=_DIRECT.takes | {AS}),
     "embed": replace(_LOCAL, takes=frozenset({STORE})),
     "ensure-indices": _MAINTENANCE,
     "optimize": _MAINTENANCE,

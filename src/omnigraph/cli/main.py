@@ -18,6 +18,7 @@ from typer.main import get_command
 from omnigraph.cli import exit_codes
 from omnigraph.cli.commands import (
     alias,
+    analytics,
     blob,
     branch,
     changes,
@@ -88,6 +89,7 @@ for _group in (
         load,
         run_pipeline,
         embed,
+        analytics,
         explain,
         export,
         blob,

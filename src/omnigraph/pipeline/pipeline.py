@@ -44,7 +44,7 @@ from omnigraph.pipeline.spark.job import open_job
 from omnigraph.pipeline.spark.session import open_reachable_session, open_session
 from omnigraph.pipeline.spec.pipeline_file import read_pipeline
 from omnigraph.pipeline.spec.pipeline_spec import with_paths_from
-from omnigraph.settings import process_environment
+from omnigraph.settings import Engine, process_environment
 
 if TYPE_CHECKING:
     import builtins
@@ -61,6 +61,7 @@ if TYPE_CHECKING:
     from omnigraph.graph.jobs.stage_progress import Progress
     from omnigraph.graph.lifecycle.coordinator import GraphCoordinator
     from omnigraph.lang.catalog import EdgeType, NodeType
+    from omnigraph.pipeline.analytics.analytics import Analytics
     from omnigraph.pipeline.spark.job import JobContext
     from omnigraph.pipeline.spark.session import PipelineSession
     from omnigraph.settings import Settings
@@ -97,6 +98,24 @@ class Pipeline:
         self._opened: PipelineSession | None = None
         if spark is not None:
             self._opened = open_session(settings, command=command, spark=spark)
+
+    @property
+    def analytics(self) -> Analytics:
+        """Measures of whole graphs; those that fit this process need no Spark."""
+        from omnigraph.pipeline.analytics.analytics import Analytics
+        from omnigraph.pipeline.analytics.scores import Workplace
+
+        return Analytics(
+            Workplace(
+                graph=self._graph,
+                gate=self._gate,
+                settings=self._settings,
+                actor_id=self._actor_id,
+                external=self._external,
+                session=lambda: self._session,
+                open_job=self._analytics_job,
+            )
+        )
 
     @property
     def _session(self) -> PipelineSession:
@@ -273,6 +292,9 @@ class Pipeline:
             operation_id=operation_id,
             shared_filesystem=self._shared_filesystem,
         )
+
+    def _analytics_job(self, kind: str, progress: Progress | None, engine: Engine) -> JobContext:
+        return self._job(kind, progress=progress, is_local=engine is Engine.LOCAL)
 
     def run(
         self,

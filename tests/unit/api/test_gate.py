@@ -339,6 +339,12 @@ OPERATIONS = [
         fails=True,
     ),
     Operation(
+        "pipeline.analytics",
+        lambda g, at: g.pipeline().analytics.degree(edge="Nothing", snapshot=at.on_wip),
+        (read("wip"),),
+        fails=True,
+    ),
+    Operation(
         "pipeline.embed",
         lambda g, _: g.pipeline().embed(type="Person", branch="wip"),
         (change("wip"),),

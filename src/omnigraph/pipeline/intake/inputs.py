@@ -187,23 +187,21 @@ class ParquetInput:
 
 
 @dataclass(frozen=True, kw_only=True)
-class CsvInput:
-    """The rows of one file of CSV, in memory; their columns are taken as they are."""
+class TableInput:
+    """Rows in memory, of a file of CSV or made here; their columns are taken as they are."""
 
-    file: InputFile
+    name: str
+    """The file, or what the rows are."""
     mapping: RowMapping
     rows: pa.Table
-    marks: Sequence[str]
+    size_bytes: int
+    """Of the file, or of the rows."""
+    marks: Sequence[str] | None = None
 
     @property
     def sources(self) -> int:
         """One."""
         return 1
-
-    @property
-    def size_bytes(self) -> int:
-        """Of the file."""
-        return self.file.size_bytes
 
     def take(self, plan: IntakePlan, where: Where, lane: TaskLane) -> list[TaskResult]:
         """Stage the rows, in this process."""
@@ -218,8 +216,8 @@ class CsvInput:
         return lane.run("intake", [task], take_table, RESULT, work=work)
 
     def position(self, part: int, line: int, lines: Sequence[int]) -> Position:  # noqa: ARG002
-        """The row of the file, counted from 1; the header is none."""
-        return Position(source=self.file.uri, line=line)
+        """The row, counted from 1; the header of a file is none."""
+        return Position(source=self.name, line=line)
 
 
 @dataclass(frozen=True, kw_only=True)

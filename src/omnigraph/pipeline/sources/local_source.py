@@ -16,10 +16,16 @@ import pyarrow.parquet as pq
 from omnigraph.errors import InvalidArgument
 from omnigraph.graph.type_names import find_type
 from omnigraph.pipeline.files.csv_text import CsvText, csv_text, separator_of
-from omnigraph.pipeline.intake.inputs import CsvInput, marks_of
+from omnigraph.pipeline.intake.inputs import TableInput, marks_of
 from omnigraph.pipeline.sources.request import plan_source
 from omnigraph.pipeline.sources.sources import FrameSource, LineFiles, ParquetFiles, files_of
-from omnigraph.pipeline.spec.column_map import look_at_mapping, mistakes_told, require_types
+from omnigraph.pipeline.spec.column_map import (
+    column_types,
+    look_at_mapping,
+    mistakes_told,
+    plan_mapping,
+    require_types,
+)
 from omnigraph.pipeline.spec.mistakes import Mistakes, as_one
 from omnigraph.pipeline.spec.pipeline_spec import SourceFormat
 from omnigraph.storage.input_files import InputFiles
@@ -33,6 +39,7 @@ if TYPE_CHECKING:
     from omnigraph.pipeline.sources.request import SourceRequest
     from omnigraph.pipeline.sources.sources import LoadSource
     from omnigraph.pipeline.spark.lanes import TaskLane
+    from omnigraph.pipeline.spec.column_map import TargetSpec
     from omnigraph.settings import Settings
     from omnigraph.storage.input_files import InputFile
 
@@ -153,7 +160,45 @@ class CsvFile:
             require_types(mapping, dict.fromkeys(mapping.values, pa.string()))
         mistakes.require_none()
         rows = self.text.table(source=source.name, path=file.uri)
-        return [CsvInput(file=file, mapping=mapping, rows=rows, marks=marks_of(self.files))]
+        return [
+            TableInput(
+                name=file.uri,
+                mapping=mapping,
+                rows=rows,
+                size_bytes=file.size_bytes,
+                marks=marks_of(self.files),
+            )
+        ]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableSource:
+    """Rows of this process for one type; their columns are taken as they are."""
+
+    name: str
+    target: TargetSpec
+    rows: pa.Table
+
+    @property
+    def definition(self) -> str:
+        """What the rows are, and what becomes of them."""
+        return f"{self.name} {self.target!r}"
+
+    def inputs(
+        self,
+        catalog: Catalog,
+        lane: TaskLane,  # noqa: ARG002 - as every source is asked
+    ) -> Sequence[JobInput]:
+        """One input.
+
+        Raises:
+            SourceError: a column is missing or does not fit.
+        """
+        mapping = plan_mapping(catalog, self.target, self.rows.column_names)
+        require_types(mapping, column_types(mapping, self.rows.schema))
+        return [
+            TableInput(name=self.name, mapping=mapping, rows=self.rows, size_bytes=self.rows.nbytes)
+        ]
 
 
 def _needs_spark(what: str) -> InvalidArgument:

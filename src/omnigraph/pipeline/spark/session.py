@@ -141,6 +141,14 @@ class PipelineSession:
         plan = frame._jdf.queryExecution()  # noqa: SLF001 - as above
         return str(java.PythonSQLUtils.explainString(plan, "formatted"))
 
+    def checkpoint_at(self, uri: str) -> bool:
+        """Have checkpoints written there; false where only the server of Connect could do it."""
+        context = self.classic_context
+        if context is None:
+            return bool(self.spark.conf.get("spark.checkpoint.dir", ""))
+        context.setCheckpointDir(f"s3a://{uri[5:]}" if uri.startswith("s3://") else uri)
+        return True
+
     def activate(self) -> None:
         """Make this the active session of the calling thread, as if it were started there.
 

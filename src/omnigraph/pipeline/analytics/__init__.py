@@ -1,0 +1,1 @@
+"""Measures of whole graphs: degrees, ranks, components, triangles, communities, distances."""

@@ -1,0 +1,1 @@
+"""The measures on Spark: frames of numbered nodes and edges."""
