@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from omnigraph.graph.history.targets import ReadTarget
     from omnigraph.graph.jobs.report import JobReport
     from omnigraph.graph.jobs.stage_progress import Progress
+    from omnigraph.graph.prepared_query import PreparedQuery
     from omnigraph.graph.query.plan import Plan
     from omnigraph.graph.results.mutation_result import MutationResult
     from omnigraph.graph.results.query_result import QueryResult
@@ -319,6 +320,23 @@ class Graph:
         """
         request = self._request(source, name, params, branch, snapshot, timeout_s)
         return self._lanes.query(request, executor)
+
+    def prepare(self, source: str, name: str | None = None) -> PreparedQuery[QueryResult]:
+        """A read query to call with `params`, `branch=`, `snapshot=` and `timeout_s=`.
+
+        Its types are checked by each call, against the schema of what the call reads.
+
+        Args:
+            source: `.gq` text.
+            name: which query of the source; may be left out when there is one.
+
+        Raises:
+            QueryInvalid: the source does not parse.
+            QuerySelectionError: no such query, or it is a mutation.
+        """
+        from omnigraph.graph.prepared_query import PreparedQuery
+
+        return PreparedQuery(self.query, source, name)
 
     def explain(
         self,

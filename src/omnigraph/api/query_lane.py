@@ -9,7 +9,7 @@ import math
 import sys
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from omnigraph.errors import InvalidArgument
 from omnigraph.settings import Engine as Lane
@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from omnigraph.pipeline.query.executor import SparkExecutor
     from omnigraph.pipeline.query.prepared import SparkQuery
     from omnigraph.settings import Settings
+
+_LANES: Final = frozenset(Lane)
+_UNSET_MASTER: Final = SparkSettings().master
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +77,7 @@ class QueryLanes:
 
         `auto` estimates only where there is a session of Spark, or one is set up.
         """
-        if executor not in set(Lane):
+        if executor not in _LANES:
             raise InvalidArgument(
                 f"executor is 'auto', 'local' or 'spark', not {executor!r}", argument="executor"
             )
@@ -126,7 +129,7 @@ def _is_active() -> bool:
 
 def _is_set_up(settings: Settings) -> bool:
     spark = settings.spark
-    return spark.remote is not None or spark.master != SparkSettings().master
+    return spark.remote is not None or spark.master != _UNSET_MASTER
 
 
 def _product(steps: Sequence[Mapping[str, Any]]) -> int:

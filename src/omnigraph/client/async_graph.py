@@ -25,7 +25,7 @@ from omnigraph.ids import MAIN_BRANCH
 from omnigraph.lang import compile_schema
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterable
+    from collections.abc import AsyncIterator, Awaitable, Iterable
     from types import TracebackType
 
     from omnigraph.client.decoding import RemoteBranch
@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from omnigraph.graph.history.commit import Commit, CommitPage
     from omnigraph.graph.history.targets import ReadTarget
     from omnigraph.graph.jobs.report import JobReport
+    from omnigraph.graph.prepared_query import PreparedQuery
+    from omnigraph.graph.results.query_result import QueryResult
     from omnigraph.lang import Catalog
 
 
@@ -65,6 +67,14 @@ class AsyncGraph(StorageNames):
         self.changes = AsyncChanges(connection)
         self.schema = AsyncSchema(connection)
         self.queries = AsyncQueries(connection)
+
+    def prepare(
+        self, source: str, name: str | None = None
+    ) -> PreparedQuery[Awaitable[QueryResult]]:
+        """A read query to call with parameters, and to await; nothing is sent here."""
+        from omnigraph.graph.prepared_query import PreparedQuery
+
+        return PreparedQuery(self.query, source, name)
 
     async def load(
         self,

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from omnigraph.client.load_input import LoadSource
     from omnigraph.graph.history.targets import ReadTarget
     from omnigraph.graph.jobs.report import JobReport
+    from omnigraph.graph.prepared_query import PreparedQuery
     from omnigraph.graph.query.plan import Plan
     from omnigraph.graph.results.mutation_result import MutationResult
     from omnigraph.graph.results.query_result import QueryResult
@@ -101,6 +102,12 @@ class RemoteGraph(StorageNames):
                 timeout_s=timeout_s,
             )
         )
+
+    def prepare(self, source: str, name: str | None = None) -> PreparedQuery[QueryResult]:
+        """A read query to call with parameters; as `Graph.prepare`. Nothing is sent."""
+        from omnigraph.graph.prepared_query import PreparedQuery
+
+        return PreparedQuery(self.query, source, name)
 
     def explain(
         self,

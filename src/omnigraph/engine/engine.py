@@ -29,10 +29,8 @@ from omnigraph.graph.history.snapshot import reclaimed
 from omnigraph.graph.query.budget import Budget
 from omnigraph.graph.query.call_scope import call_token
 from omnigraph.graph.query.compiled import CompiledQueries
-from omnigraph.graph.query.needs import analyse_needs
 from omnigraph.graph.results.query_result import QueryResult
 from omnigraph.lang import bind_params, ir
-from omnigraph.lang.ir_counts import bind_counts
 from omnigraph.lang.query_ast import NOW_PARAM
 from omnigraph.storage.signals import ObjectMissing
 
@@ -56,12 +54,12 @@ if TYPE_CHECKING:
     from omnigraph.graph.lifecycle.coordinator import GraphCoordinator
     from omnigraph.graph.load.request import LoadRequest
     from omnigraph.graph.query.budget import CancelToken
+    from omnigraph.graph.query.compiled import ReadQuery
     from omnigraph.graph.query.needs import Needs
     from omnigraph.graph.query.query_vectors import QueryEmbedder
     from omnigraph.graph.query.target import QueryTarget
     from omnigraph.graph.results.mutation_result import MutationResult
     from omnigraph.ids import IdSource
-    from omnigraph.lang import CompiledQuery
     from omnigraph.settings.sections import QuerySettings
     from omnigraph.storage.table_storage import TableStorage
 
@@ -106,17 +104,16 @@ class Engine:
 
     def query(self, request: QueryRequest) -> QueryResult:
         """The result of a read query."""
-        compiled, query = self.compile(request)
-        run = self.prepare(request, query)
+        query = self.compile(request)
         return QueryResult(
-            run.result(),
-            query.result_schema,
-            query_name=compiled.query.name,
+            self.prepare(request, query).result(),
+            query.ir.result_schema,
+            query_name=query.name,
             target=request.target,
             graph_commit_id=request.snapshot.graph_commit_id,
         )
 
-    def compile(self, request: QueryRequest) -> tuple[CompiledQuery, ir.QueryIR]:
+    def compile(self, request: QueryRequest) -> ReadQuery:
         """The query of a request, compiled against the schema of its snapshot."""
         self._require_open()
         snapshot = request.snapshot
@@ -125,38 +122,40 @@ class Engine:
         )
 
     def prepare(
-        self, request: QueryRequest, query: ir.QueryIR, observer: Observer | None = None
+        self, request: QueryRequest, query: ReadQuery, observer: Observer | None = None
     ) -> QueryRun:
         """A run that has read nothing yet; parameters are bound."""
-        return self._run(request, query, bind_params(request.params, query.params), observer)
+        return self._run(request, query, bind_params(request.params, query.ir.params), observer)
 
-    def plan_only(self, request: QueryRequest, query: ir.QueryIR) -> QueryRun:
+    def plan_only(self, request: QueryRequest, query: ReadQuery) -> QueryRun:
         """A run that is only looked at: parameters that were given are checked, others may miss."""
         names = {str(name).removeprefix("$") for name in request.params or ()}
-        declared = [param for param in query.params if param.name in names]
-        unknown = names - {param.name for param in query.params}
-        params = bind_params(request.params, query.params if unknown else declared)
-        return self._run(request, query, params, None)
+        params = query.ir.params
+        declared = [param for param in params if param.name in names]
+        unknown = names - {param.name for param in params}
+        values = bind_params(request.params, params if unknown else declared)
+        return self._run(request, query, values, None)
 
     def _run(
         self,
         request: QueryRequest,
-        query: ir.QueryIR,
+        query: ReadQuery,
         values: Mapping[str, object],
         observer: Observer | None,
     ) -> QueryRun:
-        query = bind_counts(query, values)
+        bound = query.bound(values)
         params = {**values, NOW_PARAM: self._clock.now_ms()}
         budget = self._budget(request.timeout_s, request.token)
         tables = QueryTables(
             snapshot=request.snapshot, store=self._store, budget=budget, caches=self.caches
         )
         return QueryRun(
-            query=query,
+            query=bound,
+            schema=query.schema,
             params=params,
             tables=tables,
-            needs=analyse_needs(query),
-            leading=in_order_of_ids(query),
+            needs=query.needs,
+            leading=in_order_of_ids(bound),
             settings=self.settings,
             embedder=self._embedder,
             warmer=self._warmer,
@@ -250,6 +249,7 @@ class QueryRun:
     """One run of one query."""
 
     query: ir.QueryIR
+    schema: pa.Schema
     params: Mapping[str, object]
     tables: QueryTables
     needs: Needs
@@ -314,7 +314,7 @@ class QueryRun:
             budget=budget,
             observer=self.observer,
         )
-        projector = Projector(query=query, evaluator=evaluator, budget=budget)
+        projector = Projector(query=query, schema=self.schema, evaluator=evaluator, budget=budget)
         if query.limit == 0:
             return projector.schema.empty_table()
         if self.needs.is_aggregate:

@@ -44,7 +44,7 @@ _REPEATED_LINTS = {"L202", "L205"}
 
 def explain(engine: Engine, request: QueryRequest, *, analyze: bool = False) -> Plan:
     """The plan of a query; with `analyze` it is run."""
-    compiled, query = engine.compile(request)
+    query = engine.compile(request)
     measures = _Measures()
     measured: dict[str, Any] = {}
     if analyze:
@@ -57,20 +57,20 @@ def explain(engine: Engine, request: QueryRequest, *, analyze: bool = False) -> 
     ops = tuple(explainer.ops(run.leading or run.query.ops, run.read))
     counts = tuple(explainer.counts())
     return Plan(
-        query_name=compiled.query.name,
+        query_name=query.name,
         target=request.target,
         graph_commit_id=request.snapshot.graph_commit_id,
         executor="local",
         ops=ops,
         search=tuple(explainer.search_calls()),
-        order=tuple(_order(query)),
+        order=tuple(_order(query.ir)),
         limit=run.query.limit,
         offset=run.query.offset,
         groups=_groups(run.query),
         distinct=bool(run.query.distinct),
         having=tuple(filter_text(item) for item in run.query.having or ()),
         counts=counts,
-        warnings=(*_lints(request, compiled.query.name), *explainer.warnings),
+        warnings=(*_lints(request, query.name), *explainer.warnings),
         measured=measured,
     )
 

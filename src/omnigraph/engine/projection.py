@@ -23,7 +23,7 @@ from omnigraph.errors import InternalError
 from omnigraph.graph.query.compare import Column, Const
 from omnigraph.graph.query.gather import gather, repeat
 from omnigraph.lang import ir
-from omnigraph.lang.arrow_schema import arrow_field, arrow_type
+from omnigraph.lang.arrow_schema import arrow_type
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -44,15 +44,11 @@ class Projector:
     """Orders, cuts and projects the matches of one query."""
 
     query: ir.QueryIR
+    schema: pa.Schema
+    """What the descriptor promises."""
+
     evaluator: Evaluator
     budget: Budget
-
-    @property
-    def schema(self) -> pa.Schema:
-        """What the descriptor promises."""
-        return pa.schema(
-            [arrow_field(column.name, column.type) for column in self.query.result_schema]
-        )
 
     def groups(self, bindings: Bindings) -> pa.Table:
         """The result of an aggregate query."""

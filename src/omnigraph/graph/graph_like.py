@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from omnigraph.graph.merge.merge_plan import MergePlan
     from omnigraph.graph.merge.merge_result import MergeResult
     from omnigraph.graph.merge.resolutions import Resolutions
+    from omnigraph.graph.prepared_query import PreparedQuery
     from omnigraph.graph.query.plan import Plan
     from omnigraph.graph.results.mutation_result import MutationResult
     from omnigraph.graph.results.query_result import QueryResult
@@ -348,6 +349,9 @@ class GraphLike(Protocol):
         timeout_s: float | None = None,
     ) -> QueryResult:
         """Run a read query on one snapshot."""
+
+    def prepare(self, source: str, name: str | None = None) -> PreparedQuery[QueryResult]:
+        """A read query to call with parameters."""
 
     def explain(
         self,

@@ -11,6 +11,7 @@ from omnigraph.lang.compiler import (
     compile_query,
     parse_query_file,
     select_query,
+    select_read,
 )
 from omnigraph.lang.descriptor import Operation, StoredQuery, describe_operation, stored_query
 from omnigraph.lang.diagnostics import Diagnostic
@@ -70,6 +71,7 @@ __all__ = [
     "require_meant_annotations",
     "restore_schema",
     "select_query",
+    "select_read",
     "stored_query",
     "typecheck_query",
 ]

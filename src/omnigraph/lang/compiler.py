@@ -56,6 +56,18 @@ def select_query(
     return _select(_parse(source, path)[0], name)
 
 
+def select_read(source: str, name: str | None = None) -> ast.Query:
+    """The same, of a read query.
+
+    Raises:
+        QueryInvalid, QuerySelectionError: as above, or it is a mutation.
+    """
+    query = select_query(source, name)
+    if query.is_mutation:
+        raise _wrong_entry(query)
+    return query
+
+
 def compile_query(
     catalog: Catalog,
     source: str | bytes,

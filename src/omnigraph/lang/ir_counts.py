@@ -6,8 +6,30 @@ from functools import partial
 
 from omnigraph.errors import ParameterError
 from omnigraph.lang import ir
-from omnigraph.lang.ir_parts import blocks_of, filters_of, map_condition, map_parts, sides_of
+from omnigraph.lang.ir_parts import (
+    blocks_of,
+    counts_outside,
+    filters_of,
+    inner_ops,
+    map_condition,
+    map_parts,
+    sides_of,
+)
 from omnigraph.limits import MAX_HOPS
+
+
+def has_counts(query: ir.QueryIR) -> bool:
+    """Whether a parameter may give any count of the query."""
+    if query.limit_param is not None or query.offset_param is not None:
+        return True
+    blocks = (block.inner for block in counts_outside(query))
+    return any(map(_has_bound, (*query.ops, *(op for inner in blocks for op in inner))))
+
+
+def _has_bound(op: ir.Op) -> bool:
+    if isinstance(op, ir.Expand) and (op.min_param is not None or op.max_param is not None):
+        return True
+    return any(_has_bound(item) for inner in inner_ops(op) for item in inner)
 
 
 def bind_counts(query: ir.QueryIR, values: Mapping[str, object]) -> ir.QueryIR:

@@ -31,6 +31,7 @@ async def ask(url: str) -> None:
     async with omnigraph.connect_async(url, graph="people") as graph:
         both = await asyncio.gather(graph.query(NAMES), graph.query(NAMES, snapshot=0))
         assert [len(result) for result in both] == [3, 0]
+        assert len(await graph.prepare(NAMES)(snapshot=0)) == 0
         await graph.branches.create("side")
         with pytest.raises(BranchExists):
             await graph.branches.create("side")

@@ -56,6 +56,17 @@ def test_rows_have_the_types_and_values_of_an_open_graph(
     )
 
 
+def test_a_prepared_query_is_asked_of_the_server(remote: RemoteGraph, embedded: Graph) -> None:
+    ours, theirs = remote.prepare(ALL), embedded.prepare(ALL)
+    assert (ours.name, ours.source) == (theirs.name, theirs.source) == ("all", ALL)
+    assert ours().to_arrow().equals(theirs().to_arrow())
+    assert len(ours(snapshot=0)) == 0
+    with pytest.raises(BranchNotFound):
+        ours(branch="none")
+    with pytest.raises(QueryInvalid):
+        remote.prepare("query q( {")
+
+
 def test_an_empty_result_keeps_its_columns(remote: RemoteGraph, embedded: Graph) -> None:
     source = 'query none() { match { $p: Person { name: "-" } } return { $p.name, $p.age } }'
     assert remote.query(source).schema == embedded.query(source).schema

@@ -84,7 +84,8 @@ def test_the_plan_has_the_filters_with_the_walk_and_their_index(graph: Graph) ->
         'query q() { match { $a: Person $a $e: knows $b $e.since = 5 $e.note = "n2" }'
         " return { $a.name } }"
     )
-    _, query = graph._engine.compile(graph._request(source, None, None, None, None, None))
+    request = graph._request(source, None, None, None, None, None)
+    query = graph._engine.compile(request).ir
     assert not [op for op in query.ops if isinstance(op, ir.Where)]
     (walk,) = [op for op in query.ops if isinstance(op, ir.Expand)]
     assert len(walk.edge_filters) == 2

@@ -36,7 +36,7 @@ def handle_of(graph: Graph) -> TableHandle:
 def predicate_of(graph: Graph, condition: str) -> Predicate:
     source = f"query q() {{ match {{ $r: Row {condition} }} return {{ $r }} }}"
     request = graph._request(source, None, None, None, None, None)
-    _, query = graph._engine.compile(request)
+    query = graph._engine.compile(request).ir
     (scan,) = query.ops
     assert isinstance(scan, ir.NodeScan)
     pushed = push_filters(scan.filters, {})

@@ -23,7 +23,11 @@ def gather(
     Raises:
         ResourceLimit: with what is held beside it is more than the query may hold.
     """
-    budget.require_bytes(held_bytes + _taken_bytes(values, at, budget.left_bytes), what)
+    taken_bytes = len(at) * values.nbytes
+    if held_bytes + taken_bytes > budget.left_bytes:
+        # All of the values for each row would be too much, so they are measured.
+        taken_bytes = _taken_bytes(values, at, budget.left_bytes)
+    budget.require_bytes(held_bytes + taken_bytes, what)
     return values.take(pa.array(at, pa.int64()))
 
 
