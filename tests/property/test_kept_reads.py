@@ -7,7 +7,7 @@ from random import Random  # noqa: TID251 - seeded
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.unit.engine.graphs import Opened
+from tests.unit.engine.graphs import Opened, heat
 from tests.unit.engine.moved import NAMES, QUERIES, ask, filled
 
 if TYPE_CHECKING:
@@ -87,13 +87,21 @@ class History:
     "seed", [0, 1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(2, 100))]
 )
 def test_reads_between_writes_answer_as_a_fresh_graph_does(tmp_path: Path, seed: int) -> None:
+    column_bytes = ("1000000", "150", "0")[seed % 3]
     with Opened(tmp_path) as graphs:
-        history = History(graph=filled(graphs), rng=Random(seed))  # noqa: S311 - seeded
+        graph = filled(graphs, column_bytes=column_bytes)
+        history = History(graph=graph, rng=Random(seed))  # noqa: S311 - seeded
+        columns = graph._engine.caches.columns
         for _ in range(20):
+            if history.rng.random() < 0.5:
+                heat(graph, branch=history.rng.choice(history.branches))
             history.step()
             asked = history.rng.sample(history.branches, min(len(history.branches), 2))
-            fresh = graphs.again(history.graph, TRAVERSAL_MODE="indexed")
+            fresh = graphs.again(history.graph, TRAVERSAL_MODE="indexed", COLUMN_CACHE_BYTES="0")
             for branch in asked:
                 answers = ask(history.graph, branch), ask(fresh, branch)
                 assert answers[0] == answers[1], (history.steps, branch)
             fresh.close()
+            assert columns.nbytes <= columns.most_bytes
+        graph.close()
+        assert columns.nbytes == 0

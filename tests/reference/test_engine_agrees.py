@@ -1,4 +1,7 @@
-"""The engine against the reference: generated graphs, generated queries, both ways to traverse."""
+"""The engine against the reference: generated graphs and queries, both ways to traverse.
+
+One way reads every property from the tables, the other one from columns in memory.
+"""
 
 from contextlib import ExitStack
 from pathlib import Path
@@ -10,6 +13,7 @@ from tests.reference.agreement import Case, make_case
 from tests.reference.graphs import generate_graph
 from tests.reference.queries import Compiled
 from tests.reference.storing import quick, store
+from tests.unit.engine.graphs import heat
 
 from omnigraph import Graph
 from omnigraph.engine import match
@@ -36,15 +40,42 @@ def test_both_traversal_modes_answer_as_the_reference_does(
     with ExitStack() as opened:
         modes = {
             mode: opened.enter_context(
-                Graph.open(tmp_path / "g", mode="read_only", settings=quick(TRAVERSAL_MODE=mode))
+                Graph.open(
+                    tmp_path / "g",
+                    mode="read_only",
+                    settings=quick(TRAVERSAL_MODE=mode, COLUMN_CACHE_BYTES=column_bytes),
+                )
             )
-            for mode in ("indexed", "csr")
+            for mode, column_bytes in (("indexed", "0"), ("csr", "1000000"))
         }
+        heat(modes["csr"])
         for query, compiled in Compiled().queries(graph, seed, _QUERIES_PER_GRAPH):
             case = make_case(graph, seed, query, compiled)
             for mode, handle in modes.items():
                 problem = case.difference(_answer(case, handle, mode))
                 assert problem is None, case.report(mode, problem)
+
+
+@pytest.mark.parametrize("mode", ["indexed", "csr"])
+@pytest.mark.parametrize(
+    "seed",
+    [
+        *thinned(range(2_000, 2_020), keep=2),
+        *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(2_020, 2_150)),
+    ],
+)
+def test_columns_that_come_and_go_change_no_answer(seed: int, mode: str, tmp_path: Path) -> None:
+    graph = generate_graph(seed)
+    store(graph, tmp_path / "g", commits=2, churn=True, seed=seed).close()
+    settings = quick(TRAVERSAL_MODE=mode, COLUMN_CACHE_BYTES=str(100 + 50 * (seed % 20)))
+    with Graph.open(tmp_path / "g", mode="read_only", settings=settings) as opened:
+        columns = opened._engine.caches.columns
+        for query, compiled in Compiled().queries(graph, seed, _QUERIES_PER_GRAPH):
+            heat(opened)
+            assert columns.nbytes <= columns.most_bytes
+            case = make_case(graph, seed, query, compiled)
+            problem = case.difference(_answer(case, opened, mode))
+            assert problem is None, case.report(mode, problem)
 
 
 def _answer(case: Case, handle: Graph, mode: str) -> pa.Table:

@@ -56,6 +56,7 @@ CONTRACT: list[tuple[str, str, object]] = [
     ("OMNIGRAPH_EXPAND_INDEXED_MAX_FRONTIER", "queries.expand_indexed_max_frontier", 1_024),
     ("OMNIGRAPH_EXPAND_INDEXED_MAX_HOPS", "queries.expand_indexed_max_hops", 6),
     ("OMNIGRAPH_TOPOLOGY_CACHE_BYTES", "queries.topology_cache_bytes", 1 << 30),
+    ("OMNIGRAPH_COLUMN_CACHE_BYTES", "queries.column_cache_bytes", 512 << 20),
     ("OMNIGRAPH_ENGINE", "spark.engine", "auto"),
     ("OMNIGRAPH_SPARK_MASTER", "spark.master", "local[*,4]"),
     ("OMNIGRAPH_SPARK_REMOTE", "spark.remote", None),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Self, TypeAlias
 
+from omnigraph.engine.hot_columns import HotColumns
 from omnigraph.engine.runtime_cache import Kept, LruCache
 from omnigraph.graph.query.topology import Alignments, GraphIndex, TypeIndex
 
@@ -36,12 +37,13 @@ class KeptText:
 
 @dataclass(kw_only=True)
 class EngineCaches:
-    """Topologies, numberings of types, texts indexed in memory and vectors, by table version."""
+    """Topologies, numberings of types, columns, texts indexed in memory and vectors, by version."""
 
     topologies: LruCache[Kept[GraphIndex]]
     types: LruCache[Kept[TypeIndex]]
     texts: LruCache[KeptText]
     vectors: LruCache[VectorMatrix]
+    columns: HotColumns
     alignments: Alignments = field(default_factory=Alignments)
     coverage: dict[CoverageKey, Coverage] = field(default_factory=dict)
     """By property and kind of index: the part of the rows that it covers."""
@@ -55,6 +57,7 @@ class EngineCaches:
             types=LruCache(most_entries=MOST_TYPE_INDEXES, most_bytes=size_bytes),
             texts=LruCache(most_entries=MOST_TEXTS, most_bytes=settings.memory_bytes),
             vectors=LruCache(most_entries=MOST_VECTORS, most_bytes=size_bytes // 2),
+            columns=HotColumns(settings.column_cache_bytes),
         )
 
     def keep_coverage(self, key: CoverageKey, coverage: Coverage) -> None:
@@ -70,4 +73,5 @@ class EngineCaches:
         self.types.clear()
         self.texts.clear()
         self.vectors.clear()
+        self.columns.clear()
         self.alignments.clear()

@@ -22,7 +22,7 @@ from omnigraph.engine.search import SearchCalls
 from omnigraph.engine.streamed_groups import grouped_scan
 from omnigraph.engine.tables import QueryTables
 from omnigraph.engine.top_texts import best_texts
-from omnigraph.engine.warming import TopologyWarmer
+from omnigraph.engine.warming import Warmer
 from omnigraph.errors import InvalidArgument
 from omnigraph.graph.blobs.addresses import DENY_ALL
 from omnigraph.graph.history.snapshot import reclaimed
@@ -98,7 +98,7 @@ class Engine:
         self.given_embedder = embedder.given
         """What was handed in instead of the settings' own."""
         self.caches = EngineCaches.of(settings)
-        self._warmer = TopologyWarmer(clock, settings.topology_cache_bytes)
+        self._warmer = Warmer(clock, settings.topology_cache_bytes)
         self._compiled = CompiledQueries()
         self._is_closed = False
 
@@ -147,7 +147,11 @@ class Engine:
         params = {**values, NOW_PARAM: self._clock.now_ms()}
         budget = self._budget(request.timeout_s, request.token)
         tables = QueryTables(
-            snapshot=request.snapshot, store=self._store, budget=budget, caches=self.caches
+            snapshot=request.snapshot,
+            store=self._store,
+            budget=budget,
+            caches=self.caches,
+            warmer=self._warmer,
         )
         return QueryRun(
             query=bound,
@@ -257,7 +261,7 @@ class QueryRun:
     """The operators by which the first rows are matched before others, if that pays."""
     settings: QuerySettings
     embedder: QueryEmbedder
-    warmer: TopologyWarmer
+    warmer: Warmer
     observer: Observer | None = None
 
     @property

@@ -19,7 +19,7 @@ from omnigraph.graph.query.topology import RowNumbers, find_ids
 from omnigraph.storage.reading import ROW_ID
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from omnigraph.engine.tables import QueryTable
     from omnigraph.graph.arrays import Ids, Numbers, RowIds, Values
@@ -171,12 +171,32 @@ class Entities:
             if name not in missing
         }
         if missing:
+            out.update(self._read_hot(missing, at))
+            missing = [name for name in missing if name not in out]
+        if missing:
             row_ids = self.row_ids if at is None else self.row_ids[at]
             columns = self.table.take(row_ids, missing)
             if at is None:
                 self._columns.update(columns)
             out.update(columns)
         return out
+
+    def _read_hot(self, names: Sequence[str], at: Numbers | None) -> dict[str, Values]:
+        """Those of the columns that are in memory whatever this query read."""
+        hot = self.table.hot(names)
+        if not hot:
+            return {}
+        if self.type_index is None:
+            index = self.table.cached_type_index(is_moved=False)
+            if index is None:
+                return {}
+            at = index.by_row_id.find(self.row_ids if at is None else self.row_ids[at])
+        if at is None:
+            return hot
+        taken = {name: values.take(pa.array(at, pa.int64())) for name, values in hot.items()}
+        size_bytes = sum(values.nbytes for values in taken.values())
+        self.table.budget.charge(size_bytes, f"a read of {self.table.item.name}")
+        return taken
 
     def find(self, row_ids: RowIds) -> Numbers:
         """The number of each row; `ABSENT` if it is none of these."""

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from omnigraph.engine.counted_walks import CountedWalk
     from omnigraph.engine.evaluate import Evaluator
     from omnigraph.engine.tables import QueryTable, QueryTables
-    from omnigraph.engine.warming import TopologyWarmer
+    from omnigraph.engine.warming import Warmer
     from omnigraph.graph.arrays import Ids, Mask, Numbers, Values
     from omnigraph.graph.query.budget import Budget
     from omnigraph.graph.query.needs import Needs
@@ -86,7 +86,7 @@ class Expander:
     settings: QuerySettings
     budget: Budget
     needs: Needs
-    warmer: TopologyWarmer
+    warmer: Warmer
 
     def source(self, op: ir.Expand) -> str:
         """The node type that the walk begins at."""

@@ -51,6 +51,8 @@ def explain(engine: Engine, request: QueryRequest, *, analyze: bool = False) -> 
         run = engine.prepare(request, query, measures)
         rows = run.result().num_rows
         measured = {"rows": rows, "elapsed_ms": run.tables.budget.elapsed_us / 1_000}
+        if hot := run.tables.hot_reads():
+            measured["hot_columns"] = hot
     else:
         run = engine.plan_only(request, query)
     explainer = _Explainer(run=run, measures=measures)

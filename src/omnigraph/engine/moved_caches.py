@@ -11,9 +11,10 @@ import logging
 from typing import TYPE_CHECKING, TypeVar
 
 from omnigraph.engine.runtime_cache import Kept, TableVersion
-from omnigraph.graph.arrays import row_ids_of, text_array
+from omnigraph.graph.arrays import one_array, row_ids_of, text_array
 from omnigraph.graph.query.moved_topology import (
     Pairs,
+    Renumbering,
     Rows,
     distinct_pairs,
     moved_graph_index,
@@ -25,12 +26,13 @@ from omnigraph.storage.reading import IDS_PER_LOOKUP, ROW_ID
 from omnigraph.storage.signals import ObjectMissing
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     import pyarrow as pa
 
     from omnigraph.engine.runtime_cache import LruCache, Sized
     from omnigraph.engine.tables import QueryTable
+    from omnigraph.graph.arrays import Values
     from omnigraph.graph.query.topology import GraphIndex, TypeIndex
     from omnigraph.storage.handles import TableHandle
 
@@ -94,9 +96,52 @@ def _is_ancestor(table: QueryTable, old: TableHandle) -> bool:
 
 
 def _type_after(table: QueryTable, older: Kept[TypeIndex]) -> Kept[TypeIndex] | None:
-    changed = table.store.changed_since(table.handle, older.handle, with_row_ids=True)
-    index = moved_type_index(older.entry, _rows(changed.before), _rows(changed.after))
-    return None if index is None else Kept(entry=index, handle=table.handle)
+    columns = _kept_columns(table, older.handle)
+    changed = table.store.changed_since(
+        table.handle, older.handle, list(columns), with_row_ids=True
+    )
+    before, after = _rows(changed.before), _rows(changed.after)
+    index = moved_type_index(older.entry, before, after)
+    if index is None:
+        return None
+    _move_columns(table, older, index, columns, before, after, changed.after)
+    return Kept(entry=index, handle=table.handle)
+
+
+def _kept_columns(table: QueryTable, old: TableHandle) -> dict[str, Values]:
+    """What is kept of the older version, by name; nothing if the schema of the type changed.
+
+    Filling a new column writes values and no row, so a comparison of rows would not see it.
+    """
+    if old.layout != table.handle.layout:
+        return {}
+    kept = table.caches.columns.of(TableVersion.of(old))
+    ids = table.handle.layout.property_ids
+    return {name: kept[number] for name, number in ids.items() if number in kept}
+
+
+def _move_columns(
+    table: QueryTable,
+    older: Kept[TypeIndex],
+    index: TypeIndex,
+    columns: Mapping[str, Values],
+    before: Rows,
+    after: Rows,
+    changed: pa.Table,
+) -> None:
+    """Carry the columns over before anybody sees the numbering that they follow."""
+    if not columns:
+        return
+    numbering = Renumbering.between(older.entry.ids, index.ids, before.ids, after.ids)
+    ids = table.handle.layout.property_ids
+    table.caches.columns.move(
+        TableVersion.of(older.handle),
+        table.version,
+        {
+            ids[name]: numbering.moved(values, one_array(changed[name]))
+            for name, values in columns.items()
+        },
+    )
 
 
 def _rows(rows: pa.Table) -> Rows:

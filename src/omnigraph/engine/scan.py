@@ -35,6 +35,9 @@ MANY_HITS = 16
 ROWS_PER_VALUE = 32
 """An index that is asked for more than one row in so many takes longer than reading its column."""
 
+COMPARED_IN_MEMORY = 1 << 18
+"""Up to so many rows filters compare columns in memory rather than ask an index."""
+
 MOVED_FOR_ONE_ROW = 1 << 18
 """Up to so many rows the numbering of a table is moved to a new version for a look at one row."""
 
@@ -66,6 +69,8 @@ class Scanner:
         known = self._known_row(op, table, pushed)
         if known is not None:
             return known
+        if self._can_filter_in_memory(op, table, pushed):
+            return self._filter(op.var, Entities.whole(table, table.type_index()), op.filters)
         texts = _must_match(pushed.rest)
         if texts:
             hits = self._hits(texts, table)
@@ -77,6 +82,13 @@ class Scanner:
             return self._filter(op.var, looked_up, op.filters)
         entities = self._read(op, table, pushed)
         return self._filter(op.var, entities, pushed.rest)
+
+    def _can_filter_in_memory(self, op: ir.NodeScan, table: QueryTable, pushed: Pushed) -> bool:
+        """Whether all that is read of the rows is in memory, where comparing beats an index."""
+        if pushed.predicate is None or table.rows > COMPARED_IN_MEMORY or _must_match(pushed.rest):
+            return False
+        filtered = {name for item in op.filters for name in _properties(item)}
+        return table.holds(filtered | (self.needs.of(op.var, table.item) or frozenset()))
 
     def _look_up(self, op: ir.NodeScan, table: QueryTable, pushed: Pushed) -> Entities | None:
         """The rows that an index finds for a long list, and that the filters are yet to test."""
@@ -169,6 +181,7 @@ class Scanner:
             if known is not None:
                 return known
             rows = table.scan(names, pushed.predicate, with_row_ids=with_row_ids)
+            _note(table, pushed, names, table.rows)
             return Entities.scanned(table, rows)
         if pushed.predicate is None and not (filtered or reads_all):
             return Entities.whole(table, table.type_index())
@@ -176,14 +189,18 @@ class Scanner:
         known = self._known_whole(table, pushed, columns)
         if known is not None:
             return known
-        return Entities.scanned(table, table.scan(columns, pushed.predicate, with_row_ids=True))
+        rows = table.scan(columns, pushed.predicate, with_row_ids=True)
+        _note(table, pushed, columns, rows.num_rows)
+        return Entities.scanned(table, rows)
 
     def _known_whole(
         self, table: QueryTable, pushed: Pushed, columns: Sequence[str]
     ) -> Entities | None:
-        """All rows of the table, if no more than their ids is read and these are kept anyway."""
-        if pushed.predicate is not None or not {*columns} <= {"id", table.identity}:
+        """All rows of the table, if all that is read of them is in memory."""
+        if pushed.predicate is not None:
             return None
+        if not {*columns} <= {"id", table.identity}:
+            return Entities.whole(table, table.type_index()) if table.holds(columns) else None
         # A walk that a filter counts begins at numbers of the whole type.
         is_walked = any(True for item in pushed.rest for _ in blocks_of(sides_of(item)))
         index = table.type_index() if is_walked else table.cached_type_index()
@@ -195,6 +212,13 @@ class Scanner:
         for item in filters:
             bindings = bindings.keep(self.evaluator.truth(item, bindings))
         return bindings
+
+
+def _note(table: QueryTable, pushed: Pushed, columns: Sequence[str], rows: int) -> None:
+    """Count a read that columns in memory would have spared."""
+    is_compared = pushed.predicate is None or table.rows <= COMPARED_IN_MEMORY
+    if is_compared or (table.identity is not None and _is_point(pushed, table)):
+        table.note_read(columns, rows)
 
 
 def _enough(columns: Iterable[str], table: QueryTable) -> list[str]:

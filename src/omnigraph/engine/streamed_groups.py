@@ -62,6 +62,8 @@ class GroupedScan:
             else:
                 keys.append(_column(_key_name(item.expr)).alias(f"key{number}"))
         groups = collect(frame.aggregate(keys, computed), table.budget)
+        if self.pushed.predicate is None:
+            table.note_read(names, table.rows)
         return [self._column(groups, number) for number in range(len(self.query.returns))]
 
     def _column(self, groups: pa.Table, number: int) -> Values:
@@ -101,6 +103,10 @@ def grouped_scan(
         return None
     pushed = push_filters(scan.filters, params)
     if pushed.rest or pushed.is_never:
+        return None
+    names = {"id", *(name for item in query.returns for name in _properties(item.expr))}
+    is_small = table.rows <= table.budget.max_rows
+    if pushed.predicate is None and is_small and table.holds(names):
         return None
     return GroupedScan(query=query, table=table, pushed=pushed)
 

@@ -17,6 +17,7 @@ from omnigraph.engine.moved_caches import moved_topology, moved_type
 from omnigraph.engine.runtime_cache import Kept, TableVersion
 from omnigraph.graph.arrays import one_array, row_ids_of, text_array
 from omnigraph.graph.query.topology import (
+    ABSENT,
     GraphIndex,
     RowNumbers,
     TypeIndex,
@@ -29,9 +30,11 @@ from omnigraph.storage.predicates import And, In
 from omnigraph.storage.reading import IDS_PER_LOOKUP, ROW_ID
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from omnigraph.engine.caches import EngineCaches
+    from omnigraph.engine.hot_columns import PropertyKey
+    from omnigraph.engine.warming import Warmer
     from omnigraph.graph.arrays import Ids, RowIds, Values
     from omnigraph.graph.history.snapshot import Snapshot
     from omnigraph.graph.query.budget import Budget
@@ -54,6 +57,12 @@ class QueryTable:
     store: TableStorage
     budget: Budget
     caches: EngineCaches
+    warmer: Warmer | None = None
+    """Told of reads that a column in memory would have spared."""
+
+    hot_reads: set[str] = field(default_factory=set)
+    """The properties that were read from memory."""
+
     _scanned: dict[str, Values] = field(default_factory=dict)
     _scanned_at: RowNumbers | None = None
 
@@ -84,6 +93,63 @@ class QueryTable:
         if key is None or len(key) != 1 or not self.item.properties[key[0]].type.is_text:
             return None
         return key[0]
+
+    def hot(self, names: Iterable[str]) -> dict[str, Values]:
+        """Of these properties those that are in memory: a value for each row, in order of ids."""
+        columns, ids = self.caches.columns, self.handle.layout.property_ids
+        out: dict[str, Values] = {}
+        for name in names:
+            number = ids.get(name)
+            values = None if number is None else columns.find(self.version, number)
+            # One version is read with every schema that it fits; a type may differ between them.
+            if values is not None and values.type == self.handle.layout.schema.field(name).type:
+                out[name] = values
+        self.hot_reads.update(out)
+        return out
+
+    def holds(self, names: Iterable[str]) -> bool:
+        """Whether all of these columns can be read from memory in the order of the numbering."""
+        wanted = {name for name in names if name not in ("id", self.identity)}
+        if not wanted and self.identity is None:
+            return self.cached_type_index() is not None
+        # The numbering comes first: moving it to this version is what moves the columns.
+        return self.cached_type_index() is not None and len(self.hot(wanted)) == len(wanted)
+
+    def note_read(self, names: Iterable[str], rows: int) -> None:
+        """So many rows of some properties were read from storage."""
+        if self.warmer is not None and isinstance(self.item, NodeType):
+            self.warmer.read(self, names, rows)
+
+    def load_hot(self, name: str) -> bool:
+        """Have a property in memory; whether it is. One that turns out too wide stays away."""
+        columns, number = self.caches.columns, self.handle.layout.property_ids.get(name)
+        if number is None or not columns.most_bytes or not self.item.properties[name].type.is_plain:
+            return False
+        # Numbering this version may carry the column over from an older one.
+        index = self.type_index()
+        if self.hot([name]):
+            return True
+        most_bytes = columns.most_of(self.rows)
+        reader = self.store.scan(self.handle, columns=[name], with_row_ids=True)
+        batches: list[pa.RecordBatch] = []
+        size_bytes = 0
+        for batch in reader:
+            self.budget.check()
+            batches.append(batch)
+            size_bytes += batch.column(name).nbytes
+            if size_bytes > most_bytes:
+                columns.refuse(self.property_key(number))
+                return False
+        rows = pa.Table.from_batches(batches, reader.schema)
+        at = RowNumbers(row_ids_of(rows[ROW_ID])).find(index.row_ids)
+        if len(at) != rows.num_rows or (at == ABSENT).any():
+            return False
+        columns.keep(self.version, {number: one_array(rows[name]).take(pa.array(at, pa.int64()))})
+        return True
+
+    def property_key(self, number: int) -> PropertyKey:
+        """A property of any version of this table, by its id."""
+        return self.version.table_id, self.version.incarnation, number
 
     def scan(
         self,
@@ -139,6 +205,7 @@ class QueryTable:
             self.budget.check()
             rows = self.store.take_rows(self.handle, pa.array(row_ids, pa.uint64()), names)
             self.budget.charge(rows.nbytes, f"a read of {self.item.name}")
+            self.note_read(names, len(row_ids))
             return {name: one_array(rows[name]) for name in names}
         at = self._scan_all(names).find(row_ids)
         return {name: self._scanned[name].take(at) for name in names}
@@ -163,6 +230,7 @@ class QueryTable:
         if not missing and self._scanned_at is not None:
             return self._scanned_at
         rows = self.scan(missing, with_row_ids=True)
+        self.note_read(missing, rows.num_rows)
         row_ids = row_ids_of(rows[ROW_ID])
         order = None
         if self._scanned_at is None:
@@ -239,6 +307,7 @@ class QueryTables:
     store: TableStorage
     budget: Budget
     caches: EngineCaches
+    warmer: Warmer | None = None
     _opened: dict[str, QueryTable] = field(default_factory=dict)
 
     def node(self, name: str) -> QueryTable:
@@ -248,6 +317,11 @@ class QueryTables:
     def edge(self, name: str) -> QueryTable:
         """The table of an edge type."""
         return self._open(f"edge:{name}", self.snapshot.catalog.edge_types[name])
+
+    def hot_reads(self) -> list[str]:
+        """The properties that were read from memory, as `Type.property`."""
+        tables = self._opened.values()
+        return sorted(f"{table.item.name}.{name}" for table in tables for name in table.hot_reads)
 
     def _open(self, key: str, item: NodeType | EdgeType) -> QueryTable:
         table = self._opened.get(key)
@@ -259,6 +333,7 @@ class QueryTables:
                 store=self.store,
                 budget=self.budget,
                 caches=self.caches,
+                warmer=self.warmer,
             )
             self._opened[key] = table
         return table

@@ -1,7 +1,7 @@
-"""Builds a topology in the background when probing has cost as much as building it would.
+"""Builds topologies and loads columns in the background once doing without has cost as much.
 
-A query never waits for it: it probes until the topology is there. So a graph that is walked often
-from single nodes gets the fast way, and one that is walked rarely never pays for it.
+A query never waits for it: it probes until the topology is there, and reads rows until the columns
+are. So a graph that is asked often gets the fast way, and one that is asked rarely never pays.
 """
 
 from __future__ import annotations
@@ -11,13 +11,14 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
+from omnigraph.engine.hot_columns import NUMBERING_COST
 from omnigraph.engine.traversal import CSR_BUILD_FACTOR
 from omnigraph.errors import Cancelled, OmnigraphError
 from omnigraph.graph.query.budget import Budget, CancelToken
 from omnigraph.storage.signals import StorageSignal
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from omnigraph.clock import Clock
     from omnigraph.engine.runtime_cache import TableVersion
@@ -28,10 +29,13 @@ log = logging.getLogger(__name__)
 PROBE_COST = 10_000
 """What one probe costs at least, in edges that could have been read for a topology instead."""
 
+BYTES_PER_NODE = 32
+"""What numbering a node takes in memory, about; columns are of no use without it."""
+
 MOST_COUNTED = 256
 
 
-class TopologyWarmer:
+class Warmer:
     """Counts what probes cost, by table version, and builds in a thread of its own."""
 
     def __init__(self, clock: Clock, memory_bytes: int) -> None:
@@ -52,30 +56,64 @@ class TopologyWarmer:
                 self._spent[edges.version] = spent
                 return
             # Counted anew from here: what is built may be dropped again, or fail to be built.
-            if self._worker is None:
-                self._worker = ThreadPoolExecutor(1, thread_name_prefix="omnigraph-topology")
-            self._worker.submit(self._build, edges, tuple(ends))
+            self._submit(self._build, edges, tuple(ends))
 
-    def _build(self, edges: QueryTable, ends: Sequence[QueryTable]) -> None:
-        budget = Budget(
-            clock=self._clock,
-            timeout_ms=0,
-            max_rows=edges.rows,
-            memory_bytes=self._memory_bytes,
-            token=self._token,
-        )
+    def read(self, table: QueryTable, names: Iterable[str], rows: int) -> None:
+        """Some properties of so many rows of a node type were read one by one, or all at once."""
+        columns, types = table.caches.columns, table.caches.types
+        if table.rows * BYTES_PER_NODE > types.most_bytes or types.is_too_large(table.version):
+            return
+        is_numbered = types.peek(table.version) is not None
+        cost = table.rows * (1.0 if is_numbered else 1.0 + NUMBERING_COST)
+        ids = table.handle.layout.property_ids
+        due = [
+            name
+            for name in names
+            if name in ids
+            and name != table.identity
+            and table.item.properties[name].type.is_plain
+            and columns.is_due(table.property_key(ids[name]), rows, cost)
+        ]
+        with self._lock:
+            if due and not self._token.is_cancelled:
+                self._submit(self._load, table, due)
+
+    def _submit(self, work: Callable[..., None], table: QueryTable, *args: object) -> None:
+        if self._worker is None:
+            self._worker = ThreadPoolExecutor(1, thread_name_prefix="omnigraph-warming")
+        self._worker.submit(self._attempt, work, table, *args)
+
+    def _attempt(self, work: Callable[..., None], table: QueryTable, *args: object) -> None:
         try:
-            for table in ends:
-                table.with_budget(budget).type_index()
-            is_same_type = len({table.version for table in ends}) == 1
-            edges.with_budget(budget).graph_index(is_same_type=is_same_type)
+            work(table, *args)
         except Cancelled:
             return
         except (OmnigraphError, StorageSignal) as error:
             # Nobody waits for it, and whoever needs it builds it and meets the error.
-            log.info("topology not built", extra={"edge": edges.item.name, "cause": str(error)})
+            log.info("not warmed", extra={"table": table.item.name, "cause": str(error)})
         except Exception:  # the end of this thread's work: nobody else would see it
-            log.exception("topology not built", extra={"edge": edges.item.name})
+            log.exception("not warmed", extra={"table": table.item.name})
+
+    def _build(self, edges: QueryTable, ends: Sequence[QueryTable]) -> None:
+        budget = self._budget(edges)
+        for table in ends:
+            table.with_budget(budget).type_index()
+        is_same_type = len({table.version for table in ends}) == 1
+        edges.with_budget(budget).graph_index(is_same_type=is_same_type)
+
+    def _load(self, table: QueryTable, names: Sequence[str]) -> None:
+        table = table.with_budget(self._budget(table))
+        for name in names:
+            table.load_hot(name)
+
+    def _budget(self, table: QueryTable) -> Budget:
+        return Budget(
+            clock=self._clock,
+            timeout_ms=0,
+            max_rows=table.rows,
+            memory_bytes=self._memory_bytes,
+            token=self._token,
+        )
 
     def close(self) -> None:
         """End what is being built."""

@@ -137,6 +137,9 @@ class QuerySettings:
         "OMNIGRAPH_EXPAND_INDEXED_MAX_HOPS", parse_whole, default=6
     )
     topology_cache_bytes: int = _setting("OMNIGRAPH_TOPOLOGY_CACHE_BYTES", parse_size, default=GIB)
+    column_cache_bytes: int = _setting(
+        "OMNIGRAPH_COLUMN_CACHE_BYTES", parse_size, default=512 * MIB
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,7 +1,7 @@
 """Graphs on local folders, and short ways to fill and ask them."""
 
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -11,6 +11,7 @@ import pyarrow as pa
 from omnigraph import Graph
 from omnigraph.embedding import Embedder
 from omnigraph.engine.engine import Engine
+from omnigraph.engine.tables import QueryTable, QueryTables
 from omnigraph.graph.commit.txn import PreparedWrite, WriteRequest, WriteTxn
 from omnigraph.graph.manifest.intent import SidecarKind
 from omnigraph.graph.manifest.table_refs import ref_of
@@ -84,6 +85,28 @@ class SteppedClock:
 def engine_at(graph: Graph, clock: SteppedClock) -> Engine:
     """The engine of an open graph, with a clock of its own."""
     return Engine(graph._graph.tables, quick().queries, clock, graph._engine._embedder)
+
+
+def heat(graph: Graph, *, branch: str = MAIN_BRANCH) -> None:
+    """Have every column in memory that may be there."""
+    for table, names in node_tables(graph, branch=branch):
+        for name in names:
+            table.load_hot(name)
+
+
+def node_tables(
+    graph: Graph, *, branch: str = MAIN_BRANCH
+) -> Iterator[tuple[QueryTable, list[str]]]:
+    """The tables of node types as queries read them, and the names of their properties."""
+    snapshot, engine = graph.snapshot(branch=branch), graph._engine
+    tables = QueryTables(
+        snapshot=snapshot,
+        store=graph._graph.tables,
+        budget=engine._budget(None, None),
+        caches=engine.caches,
+    )
+    for name, item in snapshot.catalog.node_types.items():
+        yield tables.node(name), list(item.properties)
 
 
 def quick(**env: str) -> Settings:

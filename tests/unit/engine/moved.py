@@ -24,6 +24,8 @@ query either() { match { $a: N  $b: N { name: "n2" }  $a <e> $b } return { $a } 
 query work() { match { $a: N  $a w $c } return { $a, $c, $a.age } }
 query idle() { match { $a: N  not { $a w $_ } } return { $a } }
 query one($name: String) { match { $a: N { name: $name } } return { $a.age } }
+query ages() { match { $a: N } return { $a.age, count($a) as n } }
+query grown() { match { $a: N  $a.age > 3  $a e $b } return { $a, $b.age, $b.name } }
 query add($name: String, $age: I64) { insert N { name: $name, age: $age } }
 query put($name: String, $age: I64) { update N set { age: $age } where name = $name }
 query drop($name: String) { delete N where name = $name }
@@ -32,13 +34,15 @@ query hire($a: String, $b: String) { insert W { from: $a, to: $b } }
 query cut($a: String) { delete E where from = $a }
 query fire($a: String) { delete W where from = $a }
 """
-READS = ("hops", "back", "either", "work", "idle")
+READS = ("hops", "back", "either", "work", "idle", "ages", "grown")
 NAMES = tuple(f"n{number}" for number in range(8))
 
 
-def filled(graphs: Opened) -> Graph:
+def filled(graphs: Opened, *, column_bytes: str = "1000000") -> Graph:
     """A graph whose walks are kept in memory."""
-    graph = graphs.init(SCHEMA, TRAVERSAL_MODE="csr", AUTO_MAINTENANCE="1")
+    graph = graphs.init(
+        SCHEMA, TRAVERSAL_MODE="csr", AUTO_MAINTENANCE="1", COLUMN_CACHE_BYTES=column_bytes
+    )
     with graph.write() as write:
         write.append("N", pa.table({"name": list(NAMES[:5]), "age": [1, 2, 3, 4, 5]}))
         write.append("C", pa.table({"name": ["c0", "c1"]}))

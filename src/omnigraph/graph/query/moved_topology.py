@@ -8,13 +8,13 @@ of the older version is written to, because queries may still walk it.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.graph.arrays import ascending, mask_of, text_array
+from omnigraph.graph.arrays import ascending, mask_of
 from omnigraph.graph.query.topology import (
     ABSENT,
     Adjacency,
@@ -27,7 +27,9 @@ from omnigraph.graph.query.topology import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from omnigraph.graph.arrays import Ids, Mask, Numbers, RowIds
+    from omnigraph.graph.arrays import Ids, Mask, Numbers, RowIds, Values
+
+_Values = TypeVar("_Values", bound="pa.Array[Any]")  # Any: ids, or a column of any type
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,6 +117,36 @@ def _without_then_with(index: TypeIndex, gone: Numbers, came: Rows) -> TypeIndex
             shift, came_rows, slots + np.arange(len(slots))
         )
     return moved
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Renumbering:
+    """How columns in the order of ids follow when some rows come, go and change."""
+
+    leaving: Numbers
+    """The places of rows that are gone or have changed, ascending."""
+
+    order: Numbers
+    """The rows that are there now and came or have changed, in the order of their ids."""
+
+    slots: Numbers
+    """For each of these, in that order, what stands before it of the rows that stay."""
+
+    @classmethod
+    def between(cls, ids: Ids, moved: Ids, before: Ids, after: Ids) -> Renumbering:
+        """From the ids of a numbering to those of a later one, and the rows that differ."""
+        left = _places(ids, pa.concat_arrays([before, after]))
+        places = _places(moved, after)
+        order = np.argsort(places, kind="stable")
+        return cls(
+            leaving=np.unique(left[left != ABSENT]),
+            order=order,
+            slots=places[order] - np.arange(len(order)),
+        )
+
+    def moved(self, values: Values, came: Values) -> Values:
+        """A column of the later numbering; `came` has the values of the rows that differ."""
+        return _inserted(_cut(values, self.leaving), self.slots, came.take(self.order))
 
 
 def moved_graph_index(index: GraphIndex, gone: Pairs, came: Pairs) -> GraphIndex:
@@ -292,27 +324,27 @@ def _slots(ids: Ids, wanted: Ids) -> Numbers:
     return _bisected(np.zeros(len(wanted), np.int64), ends, is_less)
 
 
-def _cut(ids: Ids, gone: Numbers) -> Ids:
-    """The ids without those at these ascending places."""
+def _cut(values: _Values, gone: Numbers) -> _Values:
+    """The values without those at these ascending places."""
     if not len(gone):
-        return ids
-    ends = [*gone.tolist(), len(ids)]
+        return values
+    ends = [*gone.tolist(), len(values)]
     starts = [0, *(gone + 1).tolist()]
     return pa.concat_arrays(
-        [ids.slice(start, end - start) for start, end in zip(starts, ends, strict=True)]
+        [values.slice(start, end - start) for start, end in zip(starts, ends, strict=True)]
     )
 
 
-def _inserted(ids: Ids, slots: Numbers, fresh: Ids) -> Ids:
-    """The ids with each fresh one before the place of its slot; both ascend."""
+def _inserted(values: _Values, slots: Numbers, fresh: _Values) -> _Values:
+    """The values with each fresh one before the place of its slot; slots ascend."""
     if not len(fresh):
-        return ids
-    ends = [*slots.tolist(), len(ids)]
+        return values
+    ends = [*slots.tolist(), len(values)]
     starts = [0, *slots.tolist()]
-    pieces: list[Ids] = []
+    pieces: list[_Values] = []
     for number, (start, end) in enumerate(zip(starts, ends, strict=True)):
-        pieces += [ids.slice(start, end - start), fresh.slice(number, 1)]
-    return text_array(pa.concat_arrays(pieces))
+        pieces += [values.slice(start, end - start), fresh.slice(number, 1)]
+    return pa.concat_arrays(pieces)
 
 
 def _after_cut(size: int, gone: Numbers) -> Numbers:

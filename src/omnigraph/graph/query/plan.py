@@ -96,6 +96,8 @@ class Plan:
             parts.append(f"offset {self.offset}")
         if self.measured:
             parts.append(_measures(self.measured))
+        if hot := self.measured.get("hot_columns"):
+            parts.append(f"from memory {', '.join(hot)}")
         return "; ".join(parts)
 
 
