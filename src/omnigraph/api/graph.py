@@ -386,6 +386,22 @@ class Graph:
     ) -> Snapshot:
         return open_state(self._graph, self._gate, action, branch=branch, snapshot=snapshot)
 
+    def warm(self, types: Sequence[str] | None = None) -> None:
+        """Have in memory now what queries on the head of `main` would bring there by and by.
+
+        Topologies of edge types, numberings and narrow columns of node types, within the budgets of
+        the caches. Answers do not depend on it.
+
+        Args:
+            types: which types, as `Person`, `node:Link` or `edge:Link`; all by default.
+
+        Raises:
+            InvalidArgument: there is no such type.
+        """
+        if isinstance(types, str):
+            raise InvalidArgument(f"types is a list of names, not {types!r}", argument="types")
+        self._engine.warm(self._state(None, None), types)
+
     def snapshot(self, at: ReadTarget | None = None, *, branch: str = MAIN_BRANCH) -> Snapshot:
         """The graph at a branch's head, or as it was.
 

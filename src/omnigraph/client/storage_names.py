@@ -28,6 +28,10 @@ class StorageNames:
         """Not served."""
         raise calls.not_served("pipeline", "open the graph with access to storage")
 
+    def warm(self, *_: object, **__: object) -> NoReturn:
+        """Not served."""
+        raise calls.not_served("warm", "start the server with `omnigraph serve --warm`")
+
     def system(self, name: str) -> NoReturn:
         """Not served."""
         raise calls.not_served(f"system({name!r})", "list commits")

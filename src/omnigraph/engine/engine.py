@@ -35,7 +35,7 @@ from omnigraph.lang.query_ast import NOW_PARAM
 from omnigraph.storage.signals import ObjectMissing
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     import pyarrow as pa
 
@@ -60,6 +60,7 @@ if TYPE_CHECKING:
     from omnigraph.graph.query.target import QueryTarget
     from omnigraph.graph.results.mutation_result import MutationResult
     from omnigraph.ids import IdSource
+    from omnigraph.lang import EdgeType, NodeType
     from omnigraph.settings.sections import QuerySettings
     from omnigraph.storage.table_storage import TableStorage
 
@@ -165,6 +166,28 @@ class Engine:
             warmer=self._warmer,
             observer=observer,
         )
+
+    def warm(self, snapshot: Snapshot, types: Iterable[str] | None) -> None:
+        """Have in memory what queries of these types read: all of them without names.
+
+        Raises:
+            InvalidArgument: there is no such type.
+            SnapshotReclaimed: cleanup removed files while they were read.
+        """
+        self._require_open()
+        items: list[NodeType | EdgeType]
+        if types is None:
+            catalog = snapshot.catalog
+            items = [*catalog.node_types.values(), *catalog.edge_types.values()]
+        else:
+            items = [snapshot.type(name) for name in types]
+        tables = QueryTables(
+            snapshot=snapshot, store=self._store, budget=self._budget(0, None), caches=self.caches
+        )
+        try:
+            self._warmer.warm(tables, items)
+        except ObjectMissing as error:
+            raise reclaimed(snapshot) from error
 
     def mutate(
         self,

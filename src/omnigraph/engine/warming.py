@@ -1,7 +1,8 @@
-"""Builds topologies and loads columns in the background once doing without has cost as much.
+"""Builds topologies and loads columns before queries ask for them.
 
-A query never waits for it: it probes until the topology is there, and reads rows until the columns
-are. So a graph that is asked often gets the fast way, and one that is asked rarely never pays.
+In the background, once doing without has cost a part of it: a query never waits, it probes until
+the topology is there, and reads rows until the columns are. So a graph that is asked often gets the
+fast way, and one that is asked rarely never pays. Or at once, for who knows what will be asked.
 """
 
 from __future__ import annotations
@@ -12,9 +13,10 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 from omnigraph.engine.hot_columns import NUMBERING_COST
-from omnigraph.engine.traversal import CSR_BUILD_FACTOR
+from omnigraph.engine.traversal import BYTES_PER_EDGE, CSR_BUILD_FACTOR
 from omnigraph.errors import Cancelled, OmnigraphError
 from omnigraph.graph.query.budget import Budget, CancelToken
+from omnigraph.lang.catalog import EdgeType, NodeType
 from omnigraph.storage.signals import StorageSignal
 
 if TYPE_CHECKING:
@@ -22,15 +24,23 @@ if TYPE_CHECKING:
 
     from omnigraph.clock import Clock
     from omnigraph.engine.runtime_cache import TableVersion
-    from omnigraph.engine.tables import QueryTable
+    from omnigraph.engine.tables import QueryTable, QueryTables
+    from omnigraph.graph.arrays import Ids
+    from omnigraph.graph.query.topology import GraphIndex
 
 log = logging.getLogger(__name__)
 
 PROBE_COST = 10_000
 """What one probe costs at least, in edges that could have been read for a topology instead."""
 
+BYTES_PER_VALUE = 8
+"""What a value takes in memory, about."""
+
 BYTES_PER_NODE = 32
 """What numbering a node takes in memory, about; columns are of no use without it."""
+
+PART_OF_BUILDING = 4
+"""Building begins once probes have cost one part in so many of it."""
 
 MOST_COUNTED = 256
 
@@ -52,7 +62,7 @@ class Warmer:
             spent = self._spent.pop(edges.version, 0.0) + max(cost, hops * PROBE_COST)
             while len(self._spent) >= MOST_COUNTED:
                 self._spent.pop(next(iter(self._spent)))
-            if self._token.is_cancelled or spent < CSR_BUILD_FACTOR * edges.rows:
+            if self._token.is_cancelled or spent * PART_OF_BUILDING < CSR_BUILD_FACTOR * edges.rows:
                 self._spent[edges.version] = spent
                 return
             # Counted anew from here: what is built may be dropped again, or fail to be built.
@@ -77,6 +87,42 @@ class Warmer:
         with self._lock:
             if due and not self._token.is_cancelled:
                 self._submit(self._load, table, due)
+
+    def warm(self, tables: QueryTables, items: Sequence[NodeType | EdgeType]) -> None:
+        """Number these types, load their columns and build their topologies, within the caches.
+
+        Raises:
+            Cancelled: the graph is closed.
+        """
+        for item in items:
+            match item:
+                case NodeType():
+                    self._warm_nodes(tables.node(item.name))
+                case EdgeType():
+                    ends = dict.fromkeys((item.from_type, item.to_type))
+                    self._warm_edges(tables.edge(item.name), [*map(tables.node, ends)])
+
+    def _warm_nodes(self, table: QueryTable) -> None:
+        columns = table.caches.columns
+        self._load(table, ())
+        for name in table.item.properties:
+            # What was loaded first stays: no column is brought in for another that must go.
+            if columns.nbytes + table.rows * BYTES_PER_VALUE <= columns.most_bytes:
+                self._load(table, [name])
+
+    def _warm_edges(self, edges: QueryTable, ends: Sequence[QueryTable]) -> None:
+        caches = edges.caches
+        if edges.rows * BYTES_PER_EDGE > caches.topologies.most_bytes:
+            return
+        self._build(edges, ends)
+        index = edges.cached_graph_index()
+        numberings = [table.cached_type_index() for table in ends]
+        if index is None:
+            return
+        for numbering, ids in zip((numberings[0], numberings[-1]), _ends(index), strict=True):
+            if numbering is not None:
+                caches.alignments.between(numbering.ids, ids)
+                caches.alignments.between(ids, numbering.ids)
 
     def _submit(self, work: Callable[..., None], table: QueryTable, *args: object) -> None:
         if self._worker is None:
@@ -103,8 +149,10 @@ class Warmer:
 
     def _load(self, table: QueryTable, names: Sequence[str]) -> None:
         table = table.with_budget(self._budget(table))
+        table.type_index()
         for name in names:
-            table.load_hot(name)
+            if name != table.identity:
+                table.load_hot(name)
 
     def _budget(self, table: QueryTable) -> Budget:
         return Budget(
@@ -122,3 +170,11 @@ class Warmer:
             worker, self._worker = self._worker, None
         if worker is not None:
             worker.shutdown(wait=True, cancel_futures=True)
+
+
+def _ends(index: GraphIndex) -> tuple[Ids, Ids]:
+    """The ids of both ends, once every direction has been made."""
+    _ = index.into
+    if index.from_ids is index.to_ids:
+        _ = index.both
+    return index.from_ids, index.to_ids

@@ -40,6 +40,8 @@ class ServeRequest:
     """Serve metrics there, without a token, and not on the main port."""
     maintains: bool = False
     """Do what is due on the graphs, in the background, unless the settings switch it off."""
+    warms: bool = False
+    """Have in memory what queries read, before the socket listens."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +53,7 @@ class ServerPlan:
     tokens: BearerTokens
     state: RuntimeState
     maintains: bool
+    warms: bool
     shows_metrics: bool
 
     def open(self) -> ServerRuntime:
@@ -65,6 +68,8 @@ class ServerPlan:
             served.require_all()
         runtime = ServerRuntime.start(served, self.tokens, self.settings)
         runtime.shows_metrics = self.shows_metrics
+        if self.warms:
+            runtime.warm()
         if self.maintains:
             runtime.start_maintenance()
         return runtime
@@ -109,6 +114,7 @@ def plan_server(request: ServeRequest) -> ServerPlan:
         tokens=tokens,
         state=state,
         maintains=request.maintains and settings.storage.auto_maintenance,
+        warms=request.warms,
         shows_metrics=request.metrics_bind is None,
     )
 

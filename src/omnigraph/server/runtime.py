@@ -74,6 +74,14 @@ class ServerRuntime:
                 self.metrics.recovery_pending.set(graph_id, value=pending)
         return self.metrics.render()
 
+    def warm(self) -> None:
+        """Have in memory what queries read; a graph for which that fails is served as it is."""
+        for served in self.served.graphs.values():
+            try:
+                served.graph.warm()
+            except OmnigraphError as error:
+                log.warning("not warmed", extra={"graph": served.graph_id, "cause": error.message})
+
     def start_maintenance(self) -> None:
         """Do what is due on the graphs in the background; of all processes, one at a time does."""
         for served in self.served.graphs.values():

@@ -148,6 +148,7 @@ def test_what_needs_storage_says_what_to_use_instead(remote: RemoteGraph) -> Non
         remote.write,
         remote.pipeline,
         lambda: remote.as_actor("x"),
+        remote.warm,
         lambda: remote.system("manifest"),
         lambda: remote.snapshot().scan("Person"),
         lambda: remote.query(ALL, executor="spark"),

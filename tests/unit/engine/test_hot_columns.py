@@ -12,6 +12,7 @@ from tests.unit.engine.graphs import Opened, fill, heat, node_tables, put, remov
 from omnigraph.engine import hot_columns, scan, streamed_groups
 from omnigraph.engine.hot_columns import HotColumns
 from omnigraph.engine.runtime_cache import TableVersion
+from omnigraph.errors import InvalidArgument
 from omnigraph.storage.table_store import TableStore
 
 if TYPE_CHECKING:
@@ -250,6 +251,37 @@ def test_the_budget_holds_over_many_versions_and_closing_frees_it(graphs: Opened
         assert columns.nbytes <= 700
     graph.close()
     assert columns.nbytes == 0
+
+
+@pytest.mark.parametrize("types", [None, ["E", "N"]])
+def test_a_warmed_graph_reads_no_table(
+    graphs: Opened, monkeypatch: pytest.MonkeyPatch, types: list[str] | None
+) -> None:
+    graph = made(graphs)
+    expected = cold(graphs, graph)
+    graph.warm(types)
+    refuse_reads(monkeypatch)
+    assert ask(graph, "friends", {"n": "n03"}) == expected["friends"]
+    assert ask(graph, "kinds") == expected["kinds"]
+    assert ask(graph, "one", {"n": "n03"}) == expected["one"]
+
+
+def test_warming_keeps_to_the_budget_and_to_types_that_are_there(graphs: Opened) -> None:
+    graph = made(graphs, column_bytes="250")
+    columns = graph._engine.caches.columns
+    graph.warm(["E"])
+    assert columns.nbytes == 0
+    graph.warm()
+    assert 0 < columns.nbytes <= 250
+    ((table, _),) = node_tables(graph)
+    assert table.hot(["age", "kind", "born", "score"]).keys() == {"age", "kind"}
+    with pytest.raises(InvalidArgument, match="Nobody"):
+        graph.warm(["N", "Nobody"])
+    with pytest.raises(InvalidArgument, match="a list of names"):
+        graph.warm("N")
+    graph.close()
+    with pytest.raises(InvalidArgument, match="closed"):
+        graph.warm()
 
 
 def test_what_was_used_last_stays() -> None:

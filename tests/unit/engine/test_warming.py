@@ -41,7 +41,7 @@ def _wait_for(graph: Graph) -> bool:
 def test_walks_from_single_nodes_get_a_topology_in_the_end(
     graphs: Opened, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(warming, "PROBE_COST", 100)
+    monkeypatch.setattr(warming, "PROBE_COST", 25)
     graph = _filled(graphs.init(SCHEMA))
     expected = [{"b": "n008"}]
     for _ in range(2):

@@ -316,6 +316,19 @@ def test_maintenance_that_is_switched_off_is_not_begun(
         assert bool(begun) is is_automatic
 
 
+@pytest.mark.parametrize("warms", [True, False])
+def test_a_server_that_is_to_be_warm_has_topologies_before_it_is_asked(
+    graph_path: Path, *, warms: bool
+) -> None:
+    settings = Settings(server=ServerSettings(unauthenticated=True))
+    source = GraphSource(uris={"default": str(graph_path)})
+    request = ServeRequest(source=source, settings=settings, warms=warms)
+    with contextlib.closing(open_runtime(request)) as runtime:
+        caches = runtime.served.graphs["default"].graph._engine.caches
+        assert bool(caches.topologies.entries()) is warms
+        assert bool(caches.types.entries()) is warms
+
+
 def test_metrics_that_come_too_late_are_not_those_of_the_next_time() -> None:
     ours, theirs = Pipe()
     plan = plan_server(

@@ -110,6 +110,10 @@ def serve(
         bool,
         typer.Option("--no-maintenance", help="Leave what is due on the graphs to somebody else."),
     ] = False,
+    warm: Annotated[
+        bool,
+        typer.Option("--warm", help="Have in memory what queries read before it listens."),
+    ] = False,
 ) -> int:
     """Serve until a signal ends it."""
     is_program = not name_of(context)
@@ -138,6 +142,7 @@ def serve(
             workers=workers,
             metrics_bind=metrics_bind,
             maintains=not no_maintenance,
+            warms=warm,
         )
     )
 
