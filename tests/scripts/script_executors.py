@@ -16,6 +16,7 @@ from unittest.mock import patch
 
 import pyarrow as pa
 from tests.serving import serving
+from tests.unit.engine.graphs import heat
 
 from omnigraph import Graph, connect
 from omnigraph.client import RemoteGraph
@@ -122,12 +123,14 @@ class InProcess:
     """The engine of this process, with one way to walk edges.
 
     With `is_streaming` it groups every scan as it does those of large tables, and plays the scripts
-    about groups alone.
+    about groups alone. With `column_bytes` columns are loaded before every query: all of them, or
+    those that there is room for.
     """
 
     name: str
     traversal_mode: str
     is_streaming: bool = False
+    column_bytes: int = 0
 
     def plays(self, path: Path) -> bool:
         """As the protocol has it."""
@@ -135,7 +138,7 @@ class InProcess:
 
     def is_extended(self, path: Path) -> bool:  # noqa: ARG002 - scripts say it themselves
         """As the protocol has it."""
-        return False
+        return self.name == "evicting"
 
     @contextmanager
     def open(
@@ -145,6 +148,7 @@ class InProcess:
         environ = {
             "OMNIGRAPH_DURABILITY": "process",
             "OMNIGRAPH_TRAVERSAL_MODE": self.traversal_mode,
+            "OMNIGRAPH_COLUMN_CACHE_BYTES": str(self.column_bytes),
             **settings,
         }
         large = 0 if self.is_streaming else streamed_groups.LARGE_SCAN
@@ -152,7 +156,7 @@ class InProcess:
             patch.object(streamed_groups, "LARGE_SCAN", large),
             Graph.init(folder, schema=schema, settings=load_settings(environ)) as graph,
         ):
-            yield PlayedGraph(graph, graph, executor="local")
+            yield PlayedGraph(graph, graph, executor="local", heats=self.column_bytes > 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,9 +231,10 @@ _SOME_ON_SPARK = ("conditions.test", "distinct.test", "optional.test", "corner_c
 _QUICK_OVER_HTTP = ("mutations.test", "result_types.test")
 
 EXECUTORS: tuple[Executor, ...] = (
-    InProcess("csr", "csr"),
+    InProcess("csr", "csr", column_bytes=1_000_000),
     InProcess("indexed", "indexed"),
     InProcess("streamed", "csr", is_streaming=True),
+    InProcess("evicting", "csr", column_bytes=200),
     Served(),
     OnSpark(),
 )
@@ -243,7 +248,10 @@ class PlayedGraph:
         graph: Graph | RemoteGraph,
         beside: Graph,
         executor: Lane = "auto",
+        *,
+        heats: bool = False,
     ) -> None:
+        self._heats = heats
         self._graph = graph
         self._beside = beside
         self._executor: Lane = executor
@@ -254,6 +262,8 @@ class PlayedGraph:
         """As the protocol has it."""
         if self._executor == "spark":
             _shared_session()  # The first query starts it, and every later one finds it.
+        if self._heats:
+            heat(self._beside, branch=branch)
         where = {"branch": branch} if commit is None else {"snapshot": commit}
         table = self._graph.query(
             source,
