@@ -49,6 +49,7 @@ if TYPE_CHECKING:
 MANIFEST: Final = "__manifest"
 _DATA_STORAGE_VERSION: Final = "2.2"
 _FENCE: Final = "omnigraph:init_fence"
+_MOST_LINE_PATHS: Final = 256
 
 # Any: the stubs give a field of unknown type no supertype that `schema` takes.
 _FIELDS: list[pa.Field[Any]] = [
@@ -108,7 +109,7 @@ class LineHandle:
 class ManifestStorage:
     """Reads lines of the manifest, merges rows into them, creates and deletes lines."""
 
-    __slots__ = ("_calls", "_durable", "_location", "_objects", "_root")
+    __slots__ = ("_calls", "_durable", "_line_paths", "_location", "_objects", "_root")
 
     def __init__(
         self,
@@ -122,6 +123,7 @@ class ManifestStorage:
         self._durable = durable
         self._objects = objects
         self._root: LanceDataset | None = None
+        self._line_paths: dict[BranchId, Path] = {}
 
     def exists(self) -> bool:
         """Whether there is a manifest; fences are none."""
@@ -495,7 +497,14 @@ class ManifestStorage:
         return self._root
 
     def _line_path(self, branch_id: BranchId) -> Path:
-        return self._location.path(line_folder(MANIFEST, lance_branch(branch_id)))
+        path = self._line_paths.get(branch_id)
+        if path is None:
+            path = self._location.path(line_folder(MANIFEST, lance_branch(branch_id)))
+            if len(self._line_paths) >= _MOST_LINE_PATHS:
+                self._line_paths.clear()
+            # Every read asks for it, and putting a path together takes as long as a look at it.
+            self._line_paths[branch_id] = path
+        return path
 
     def _at(self, handle: LineHandle) -> LanceDataset:
         """A dataset of its own at the handle's version: a write moves the one that it runs on."""

@@ -43,15 +43,14 @@ def newest_version(line: Path, known: int | None = None) -> int:
         FileNotFoundError: there is no such line.
     """
     folder = line / "_versions"
-    newest = None if known is None else _searched(line, known)
+    newest = None if known is None else _searched(line, folder, known)
     if newest is None:
-        newest = _searched(line, _hinted(folder))
+        newest = _searched(line, folder, _hinted(folder))
     return _listed(folder) if newest is None else newest
 
 
-def _searched(line: Path, start: int) -> int | None:
+def _searched(line: Path, folder: Path, start: int) -> int | None:
     """The newest version as a search from `start` finds it, if that proves anything."""
-    folder = line / "_versions"
     if not start or not _is_there(folder, start):
         return None
     newest = _last_from(folder, start)

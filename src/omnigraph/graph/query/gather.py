@@ -28,6 +28,8 @@ def gather(
         # All of the values for each row would be too much, so they are measured.
         taken_bytes = _taken_bytes(values, at, budget.left_bytes)
     budget.require_bytes(held_bytes + taken_bytes, what)
+    if len(values) == len(at) == 1:
+        return values
     return values.take(pa.array(at, pa.int64()))
 
 
