@@ -180,6 +180,8 @@ OPERATIONS = [
         (read("wip"),),
         fails=True,
     ),
+    Operation("prepare", lambda g, _: g.prepare(ALL)(), (read(),)),
+    Operation("prepare", lambda g, at: g.prepare(ALL)(snapshot=at.on_wip), (read("wip"),)),
     Operation("explain", lambda g, _: g.explain(ALL, branch="wip"), (read("wip"),)),
     Operation(
         "explain",
@@ -188,6 +190,7 @@ OPERATIONS = [
         fails=True,
     ),
     Operation("explain", lambda g, at: g.explain(ALL, snapshot=at.on_wip), (read("wip"),)),
+    Operation("warm", lambda g, _: g.warm(), (read(),)),
     Operation("snapshot", lambda g, _: g.snapshot(), (read(),)),
     Operation("snapshot", lambda g, _: g.snapshot(branch="wip"), (read("wip"),)),
     Operation("snapshot", lambda g, at: g.snapshot(at.on_wip), (read("wip"),)),
