@@ -9,13 +9,17 @@ import argparse
 import json
 import os
 import random  # noqa: TID251 - seeded
+import shutil
 import statistics
+import subprocess
 import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -292,10 +296,12 @@ def load_parquet(bench: Bench, rounds: int, nodes: int, edges: int) -> None:
         rounds,
     )
 
+    whole_parquet(bench, people, knows, rounds)
     with bench.new_graph() as graph:
         pipeline = graph.pipeline(spark)
         pipeline.load(people, mode="append", type="Person")
         pipeline.load(knows, mode="append", edge="Knows")
+        indexes(bench, graph)
         copy = bench.out()
         pipeline.read(edge="Knows").write.parquet(copy)
         bench.compare(
@@ -310,6 +316,90 @@ def load_parquet(bench: Bench, rounds: int, nodes: int, edges: int) -> None:
             rounds,
         )
         merge(bench, graph, rounds, edges)
+
+
+def whole_parquet(bench: Bench, people: Path, knows: Path, rounds: int) -> None:
+    """A whole load with all checks, against DuckDB with the same keys held by unique indexes."""
+    if find_spec("duckdb") is None:
+        print("whole Parquet load / DuckDB: no rival, DuckDB is not installed", flush=True)
+        return
+    duckdb: Any = import_module("duckdb")  # Any: an optional part brings its own types
+
+    def ours() -> None:
+        with bench.new_graph() as graph:
+            pipeline = graph.pipeline(bench.session.spark)
+            pipeline.load(people, mode="append", type="Person")
+            pipeline.load(knows, mode="append", edge="Knows")
+
+    def theirs() -> None:
+        with duckdb.connect(f"{bench.out()}.db") as made:
+            made.execute("CREATE TABLE person AS FROM read_parquet($1)", [str(people)])
+            made.execute("CREATE UNIQUE INDEX person_slug ON person (slug)")
+            made.execute("CREATE TABLE knows AS FROM read_parquet($1)", [str(knows)])
+            made.execute("CREATE UNIQUE INDEX knows_id ON knows (id)")
+
+    bench.compare(
+        "whole Parquet load / DuckDB with unique indexes",
+        2.5,
+        lambda: bench.cost(ours),
+        lambda: bench.cost(theirs),
+        rounds,
+    )
+
+
+def indexes(bench: Bench, graph: Graph) -> None:
+    """The indexes of the edges after a load, against the same built by Lance and nothing else."""
+    folder, copy = next(graph_folder(graph).glob("edges/*")), Path(bench.out())
+    shutil.copytree(folder, copy)
+    bare = lance.dataset(str(copy))
+
+    def floor() -> None:
+        for column in ("id", "src", "dst"):
+            bare.create_scalar_index(column, "BTREE")
+
+    ours = bench.cost(lambda: graph.maintenance.ensure_indices(types=["Knows"]))
+    bench.tell("index build / bare Lance", 1.2, [ours], [bench.cost(floor)])
+
+
+_TINY_RUN = """
+import sys
+from omnigraph import Graph
+with Graph.open(sys.argv[1]) as graph, graph.pipeline() as pipeline:
+    pipeline.run(sys.argv[2])
+"""
+_BARE_START = """
+import sys
+from omnigraph.pipeline.spark.session import open_session
+from omnigraph.settings import load_process_settings
+with open_session(load_process_settings(), command="benchmark") as session:
+    session.spark.range(1).count()
+"""
+
+
+def tiny_run(bench: Bench, rounds: int) -> None:
+    """A first run of one row in a fresh process, against a bare start of Spark and one count."""
+    folder = Path(bench.out())
+    folder.mkdir()
+    (folder / "people.csv").write_text("slug,name\nada,Ada\n", encoding="utf-8")
+    file = folder / "tiny.yaml"
+    file.write_text(
+        "version: 1\nname: tiny\nmode: merge\nsources: {p: {format: csv, path: people.csv}}\n"
+        "nodes: [{type: Person, from: p, columns: {slug: slug, name: name}}]\n",
+        encoding="utf-8",
+    )
+
+    def ours() -> Cost:
+        with bench.new_graph() as graph:
+            place = str(graph_folder(graph))
+        return fresh(_TINY_RUN, place, str(file))
+
+    def fresh(program: str, *arguments: str) -> Cost:
+        command = [sys.executable, "-c", program, *arguments]
+        return bench.cost(lambda: subprocess.run(command, check=True))
+
+    bench.compare(
+        "first tiny run / Spark start and one count", 1.3, ours, lambda: fresh(_BARE_START), rounds
+    )
 
 
 def merge(bench: Bench, graph: Graph, rounds: int, edges: int) -> None:
@@ -438,6 +528,7 @@ def main() -> int:
             load_parquet(bench, rounds, nodes, min(edges, 5_000_000))
             commit_of_many(bench)
             violations(bench, nodes)
+            tiny_run(bench, rounds)
     for each in bench.missed:
         print(f"missed: {each}")
     return 1 if asked.target and bench.missed else 0
