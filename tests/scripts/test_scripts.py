@@ -422,7 +422,7 @@ def test_a_script_names_the_executors_that_are_extended(tmp_path: Path) -> None:
 
 def test_only_scripts_about_groups_are_streamed() -> None:
     played = [executor.name for executor in EXECUTORS if executor.plays(Path("order.test"))]
-    assert played == ["csr", "indexed", "http", "spark"]
+    assert played == ["csr", "indexed", "evicting", "http", "spark"]
     assert all(executor.plays(Path("aggregates.test")) for executor in EXECUTORS)
 
 

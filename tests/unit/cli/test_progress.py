@@ -53,7 +53,7 @@ def on_terminal(*command: str | Path) -> str:
     )
     os.close(theirs)
     seen = b""
-    while chunk := _read(ours):
+    while chunk := read_terminal(ours):
         seen += chunk
     process.communicate()
     os.close(ours)
@@ -61,7 +61,8 @@ def on_terminal(*command: str | Path) -> str:
     return seen.decode()
 
 
-def _read(terminal: int) -> bytes:
+def read_terminal(terminal: int) -> bytes:
+    """What came since the last time; nothing once the other end is closed."""
     try:
         return os.read(terminal, 65536)
     except OSError:  # How a terminal says that the other end is closed.
@@ -87,7 +88,9 @@ def test_a_pipe_sees_nothing_of_what_is_over_soon() -> None:
 
 def test_a_command_shows_none_if_told_so(graph: Path) -> None:
     echo = f"omnigraph ensure-indices → {graph} (direct, local)"
-    assert on_terminal(PROGRAM, "ensure-indices", graph, "--no-progress").strip() == echo
+    shown = on_terminal(PROGRAM, "ensure-indices", graph, "--no-progress").splitlines()
+    assert shown[0] == echo
+    assert [line.split(":")[0] for line in shown[1:]] == ["engine local"]
 
 
 @pytest.mark.extended

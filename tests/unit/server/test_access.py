@@ -409,7 +409,7 @@ def test_only_lookups_use_the_graph_of_the_server_itself() -> None:
     """Whatever else a route does goes through the guarded handle of its request."""
     allowed = {
         "boot.py": {"close"},
-        "runtime.py": {"maintenance"},
+        "runtime.py": {"maintenance", "warm"},
         "request_context.py": {""},
         "routes/schema.py": {"snapshot"},
         "routes/loads.py": {"", "branches"},

@@ -55,7 +55,7 @@ def shortest_paths(
             joined.filter(is_nearer).select(*_PAIR, F.col("length").alias(DISTANCE))
         )
         far = steps.keep(far.join(nearer, _PAIR, "left_anti").unionByName(nearer))
-    all_pairs = graph.numbers.crossJoin(F.broadcast(starts.select(LANDMARK)))
+    all_pairs = graph.numbers.crossJoin(starts.select(LANDMARK).hint("broadcast"))
     return all_pairs.join(far, _PAIR, "left")
 
 
@@ -64,8 +64,9 @@ def _starts(graph: NumberedGraph, scope: Scope, measure: ShortestPaths, steps: S
     asked = [(*scope.split_landmark(text), text) for text in measure.landmarks]
     spark = steps.lane.session.spark
     named = spark.createDataFrame(asked, f"type string, id string, {LANDMARK} string")
+    named = named.hint("broadcast")
     zero = F.lit(0).cast("bigint" if measure.weight is None else "double").alias(DISTANCE)
-    starts = graph.nodes.join(F.broadcast(named), ["type", "id"]).select(LANDMARK, NODE, zero)
+    starts = graph.nodes.join(named, ["type", "id"]).select(LANDMARK, NODE, zero)
     rows = steps.lane.runner.run("compute", starts.select(LANDMARK).collect)
     found = {row[0] for row in rows}
     for text in measure.landmarks:
