@@ -14,7 +14,6 @@ import pyarrow as pa
 
 from omnigraph.errors import ResourceLimit
 from omnigraph.graph.access import Action
-from omnigraph.graph.arrays import one_array
 from omnigraph.graph.history.snapshot import open_snapshot, reclaimed
 from omnigraph.graph.lifecycle.coordinator import OpenMode
 from omnigraph.graph.results.query_result import QueryResult
@@ -228,5 +227,5 @@ class Scores:
         lane = require_spark(job.lane)
         with lane.configured():
             given = lane.runner.run("collect", frame.toArrow)
-        columns = [one_array(given[field.name]).cast(field.type) for field in self._schema]
+        columns = [given[field.name].cast(field.type) for field in self._schema]
         return pa.Table.from_arrays(columns, schema=self._schema)

@@ -112,6 +112,25 @@ def test_distances_have_a_row_for_each_landmark(analytics: Analytics) -> None:
     assert rows.schema.field("distance").type == pa.int64()
 
 
+def test_a_result_of_more_text_than_an_array_holds_is_made_in_parts(
+    graph: Graph, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def ask() -> list[Scores]:
+        analytics = graph.pipeline().analytics
+        far = analytics.shortest_paths(edge="Road", landmarks=["p0", "p14", "p7"])
+        return [far, analytics.connected_components(edge="Road")]
+
+    whole = [scores.to_arrow() for scores in ask()]
+    monkeypatch.setattr("omnigraph.pipeline.analytics.local.compute._ROWS_AT_ONCE", 7)
+    far, components = ask()
+    assert [far.to_arrow(), components.to_arrow()] == whole
+    for column in ("type", "id", "landmark"):
+        assert max(map(len, far.to_arrow()[column].chunks)) == 7
+    components.write_to("Place.part")
+    rows = graph.snapshot().scan("Place", columns=["id", "part"]).read_all().sort_by("id")
+    assert rows["part"].to_pylist() == whole[1]["component"].to_pylist()
+
+
 def test_values_are_written_as_one_commit_and_nothing_else_changes(graph: Graph) -> None:
     graph.mutate('query q() { update Place set { note: "kept", number: 5 } where name = "p0" }')
     graph.branches.create("draft")

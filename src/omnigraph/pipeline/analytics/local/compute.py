@@ -32,7 +32,7 @@ from omnigraph.pipeline.analytics.scope import result_columns
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from omnigraph.graph.arrays import Column, Ids, Numbers
+    from omnigraph.graph.arrays import Column, Columns, Ids, Numbers
     from omnigraph.graph.jobs.stages import JobStages
     from omnigraph.pipeline.analytics.local.topology import Nodes, Topology
     from omnigraph.pipeline.analytics.measures import Measure
@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 
 READ: Final = "topology"
 COMPUTE: Final = "compute"
+_ROWS_AT_ONCE: Final = 1 << 18
+"""Texts in one part of a result: an array holds at most 2 GiB, and a result may have more."""
 
 
 def compute_here(scope: Scope, measure: Measure, stages: JobStages) -> pa.Table:
@@ -60,7 +62,7 @@ def compute_here(scope: Scope, measure: Measure, stages: JobStages) -> pa.Table:
 
 def _values(
     measure: Measure, nodes: Nodes, topology: Topology, stages: JobStages
-) -> Sequence[Column]:
+) -> Sequence[Column | Columns]:
     def tell(done: int, most: int) -> None:
         stages.teller.tell_tasks(COMPUTE, done, most)
 
@@ -84,8 +86,15 @@ def _values(
             assert_never(measure)
 
 
-def _labels(nodes: Nodes, numbers: Numbers) -> Ids:
-    return nodes.labels.take(pa.array(numbers, pa.int64()))
+def _labels(nodes: Nodes, numbers: Numbers) -> Columns:
+    return _taken(nodes.labels, numbers)
+
+
+def _taken(texts: Ids, places: Numbers) -> Columns:
+    """The texts at these places, in parts."""
+    starts = range(0, len(places), _ROWS_AT_ONCE)
+    parts = [texts.take(pa.array(places[at : at + _ROWS_AT_ONCE], pa.int64())) for at in starts]
+    return pa.chunked_array(parts, pa.string())
 
 
 def _landmarks(scope: Scope, measure: Measure, nodes: Nodes) -> list[int]:
@@ -106,17 +115,17 @@ def _from_landmarks(
     topology: Topology,
     starts: Sequence[int],
     stages: JobStages,
-) -> list[Column]:
+) -> list[Column | Columns]:
     far = np.empty((len(nodes), len(starts)))
     for number, start in enumerate(starts):
         stages.teller.tell_tasks(COMPUTE, number, len(starts))
         far[:, number] = distances(topology, start, Direction(measure.direction))
-    rows = pa.array(np.repeat(np.arange(len(nodes)), len(starts)), pa.int64())
-    which = pa.array(np.tile(np.arange(len(starts)), len(nodes)), pa.int64())
+    rows = np.repeat(np.arange(len(nodes)), len(starts))
+    which = np.tile(np.arange(len(starts)), len(nodes))
     lengths = pa.array(far.ravel(), mask=~np.isfinite(far.ravel()))
     return [
-        nodes.all_types.take(rows),
-        nodes.all_ids.take(rows),
-        pa.array(measure.landmarks, pa.string()).take(which),
+        _taken(nodes.all_types, rows),
+        _taken(nodes.all_ids, rows),
+        _taken(pa.array(measure.landmarks, pa.string()), which),
         lengths.cast(pa.int64()) if measure.weight is None else lengths,
     ]
