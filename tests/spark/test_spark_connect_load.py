@@ -1,4 +1,4 @@
-"""Loads over Spark Connect, on a server of its own: as on a classic session, and when it dies.
+"""Jobs over Spark Connect, on a server of its own: as on a classic session, and when it dies.
 
 A process has either a classic session or a Connect session, so the clients are children.
 """
@@ -48,9 +48,10 @@ SHARP = (
     "test_spark_export.py::test_the_files_in_order_are_the_stream_of_the_graph[runs]",
     "test_spark_export.py::test_a_task_that_fails_leaves_no_export_and_no_file",
     "test_spark_export.py::test_an_interrupt_removes_what_was_written",
+    "test_spark_analytics.py::test_values_of_spark_are_written_as_one_commit",
     "test_table_frame.py",
 )
-"""Of each kind of call one: rows, values of every type, errors of tasks, cancelling, frames."""
+"""Of each kind of call one: rows, values, errors of tasks, cancelling, iterations, frames."""
 
 
 @pytest.fixture(scope="module")

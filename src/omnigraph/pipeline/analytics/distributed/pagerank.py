@@ -24,10 +24,9 @@ def pagerank(graph: NumberedGraph, measure: PageRank, steps: Steps) -> DataFrame
     pairs = graph.edges.groupBy(SRC, DST).agg(F.count("*").alias("times")).join(leaving, SRC)
     shares = pairs.select(SRC, DST, (F.col("times") / F.col("leaving")).alias("share"))
     shares = steps.keep(shares)
-    nodes = graph.numbers.join(leaving, graph.numbers[NODE] == leaving[SRC], "left")
-    ranks = steps.keep(
-        nodes.select(NODE, F.col(SRC).isNull().alias("is_dangling"), F.lit(1.0 / count).alias(RANK))
-    )
+    nodes = graph.numbers.join(leaving.withColumnRenamed(SRC, NODE), NODE, "left")
+    is_dangling = F.col("leaving").isNull().alias("is_dangling")
+    ranks = steps.keep(nodes.select(NODE, is_dangling, F.lit(1.0 / count).alias(RANK)))
     for _ in range(measure.max_iter):
         spread = _dangling(ranks, steps) / count
         ranks = steps.keep(_after(ranks, shares, measure.damping, spread, count))
