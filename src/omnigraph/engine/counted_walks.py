@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 from omnigraph.lang import ir
-from omnigraph.lang.ir_parts import filters_of, variables_of
+from omnigraph.lang.ir_parts import filters_of, sides_of, variables_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -42,6 +42,21 @@ class Narrowing:
 
 
 Step: TypeAlias = ir.Op | CountedWalk | Narrowing
+
+_NEVER_FAILS = frozenset(
+    {
+        ir.ValueFunc.CONCAT,
+        ir.ValueFunc.LOWER,
+        ir.ValueFunc.UPPER,
+        ir.ValueFunc.TRIM,
+        ir.ValueFunc.LENGTH,
+        ir.ValueFunc.YEAR,
+        ir.ValueFunc.MONTH,
+        ir.ValueFunc.DAY,
+        ir.ValueFunc.HOUR,
+    }
+)
+"""What computes a value of any others; of numbers the rest may leave its range."""
 
 
 def steps_of(ops: Sequence[ir.Op], read: AbstractSet[str]) -> Sequence[Step]:
@@ -98,9 +113,36 @@ def bound_by(op: ir.Op) -> set[str]:
 
 
 def _may_be_counted(op: ir.Expand) -> bool:
-    """Nothing is told of the walk, and its end is judged by what it is itself."""
+    """Nothing is told of the walk, and its end is judged by what it is itself.
+
+    To count, ends are judged that no row leads to, which must not fail for them.
+    """
     is_plain = op.edge_var is None and op.walk_var is None
-    return is_plain and variables_of(op.dst_filters) <= {op.dst_var}
+    is_own = variables_of(op.dst_filters) <= {op.dst_var}
+    return is_plain and is_own and not _test_may_fail([op])
+
+
+def _test_may_fail(ops: Iterable[ir.Op]) -> bool:
+    """Whether a value that operators test may leave its range, in blocks too."""
+    return any(
+        any(_may_fail(side) for item in filters_of(op) for side in sides_of(item))
+        or (isinstance(op, ir.Join) and _test_may_fail(op.inner))
+        for op in ops
+    )
+
+
+def _may_fail(expr: ir.Expr) -> bool:
+    match expr:
+        case ir.Computed(func, args, kind):
+            is_number = kind.scalar.is_numeric and func not in _NEVER_FAILS
+            return is_number or any(map(_may_fail, args))
+        case ir.If(condition, then, otherwise, kind):
+            parts = (*sides_of(condition), then, otherwise)
+            return kind.scalar.is_numeric or any(map(_may_fail, parts))
+        case ir.CountOf(inner):
+            return _test_may_fail(inner)
+        case _:
+            return False
 
 
 def _readers(ops: Sequence[ir.Op]) -> Mapping[str, Sequence[int]]:

@@ -147,6 +147,40 @@ def test_more_walks_than_a_number_holds_are_refused_where_they_are_counted(share
     assert count(f"exists {{ {chain(30)} }}") == [10]
 
 
+@pytest.mark.parametrize("mode", ["csr", "indexed"])
+@pytest.mark.parametrize(
+    "body",
+    [
+        "$a.ok = true $a next $b $b.big + 1 > 0",
+        "$a.ok = true $a next $b $b next $c $c.big + 1 > 0",
+        "$a.ok = true exists { $a next $b $b next $c 0 < -(-$c.big - 1) }",
+        "$a.ok = true $a next $b count { $b next $c $c.big * 2 > 0 } > 0",
+        "$a next $b $a next $w $w.ok = true $b next $c $c.big + 1 > 0",
+    ],
+)
+def test_what_no_row_leads_to_is_not_computed(shared: Opened, mode: str, body: str) -> None:
+    graph = shared.init(
+        "node N { name: String @key  big: I64  ok: Bool } edge Next: N -> N", TRAVERSAL_MODE=mode
+    )
+    names = ["a", "b", "c", "d", "e", "z"]
+    with graph.write() as write:
+        write.append(
+            "N",
+            pa.table(
+                {
+                    "name": names,
+                    "big": [1, 2, 3, 4, 5, 2**63 - 1],
+                    "ok": [True, True, True, True, False, False],
+                }
+            ),
+        )
+        src, dst = zip("ab", "bc", "ca", "da", "ez", "zz", strict=True)
+        write.append("Next", pa.table({"src": src, "dst": dst}))
+        write.commit()
+    query = f"query q() {{ match {{ $a: N {body} }} return {{ count($a) as n }} }}"
+    assert [row["n"] for row in graph.query(query)] == [4]
+
+
 def test_a_plan_says_which_hops_are_counted(graph: Graph) -> None:
     plan = graph.explain(
         "query q() { match { $a: Person $a knows $b $b knows $c $a lives $h }"
