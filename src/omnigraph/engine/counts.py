@@ -20,9 +20,13 @@ def product(first: Numbers, second: Numbers) -> Numbers:
     Raises:
         NumericOverflow: that is more often than a count can say.
     """
-    if len(first) and int(first.max()) * int(second.max()) > LARGEST_COUNT:
+    if not len(first) or int(first.max()) * int(second.max()) <= LARGEST_COUNT:
+        return first * second
+    exact = first.astype(object) * second.astype(object)
+    if max(exact.tolist()) > LARGEST_COUNT:
         raise too_many_rows()
-    return first * second
+    counts: Numbers = exact.astype(np.int64)
+    return counts
 
 
 def count_rows(groups: Numbers, size: int, weights: Numbers | None) -> Numbers:

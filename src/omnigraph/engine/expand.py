@@ -19,6 +19,7 @@ from omnigraph.engine.entities import Entities, distinct, distinct_numbers
 from omnigraph.engine.paths import walk_paths
 from omnigraph.engine.traversal import Choice, WalkShape, choose_mode
 from omnigraph.engine.walk import Reached, count_reached, neighbours, ranges, walk
+from omnigraph.errors import NumericOverflow
 from omnigraph.graph.arrays import ascending, mask_of, places_in, text_array
 from omnigraph.graph.query.pushdown import push_filters
 from omnigraph.graph.query.topology import (
@@ -121,12 +122,25 @@ class Expander:
         """For each row how many walks begin there, and how the first hops of them were done.
 
         For a test each counts as one at most, so that no number grows too large.
+
+        Raises:
+            NumericOverflow: there are more than a count can say.
         """
+        try:
+            return self._count(walk, bound, is_test=is_test, is_narrow=False)
+        except NumericOverflow:
+            # Perhaps of nodes alone that no row leads to; then the rest can be counted.
+            return self._count(walk, bound, is_test=is_test, is_narrow=True)
+
+    def _count(
+        self, walk: CountedWalk, bound: Bound, *, is_test: bool, is_narrow: bool
+    ) -> tuple[Numbers, Choice | None]:
+        """The same; narrowly counted is from nothing but what the rows lead to."""
         start = self._begin(walk.op, bound)
         if start is None:
             return np.zeros(len(bound.at), np.int64), None
         if walk.further or walk.op.dst_filters:
-            counts = self._count_ends(walk, start, is_test=is_test)
+            counts = self._count_ends(walk, start, is_test=is_test, is_narrow=is_narrow)
         else:
             counts = np.zeros(len(start.numbers), np.int64)
             counts[start.has] = count_reached(
@@ -137,34 +151,44 @@ class Expander:
         is_all = bound.entities.is_everything(start.inverse)
         return (counts if is_all else counts[start.inverse]), start.choice
 
-    def _count_ends(self, walk: CountedWalk, start: _Start, *, is_test: bool) -> Numbers:
+    def _count_ends(
+        self, walk: CountedWalk, start: _Start, *, is_test: bool, is_narrow: bool
+    ) -> Numbers:
         """How many walks each source begins, counted from what it reaches."""
         if start.hops != (1, 1):
             reached, _ = self._reach(walk.op, start)
-            return self._count_reached(walk, start, reached, is_test=is_test)
+            return self._count_reached(walk, start, reached, is_test=is_test, is_narrow=is_narrow)
         # No row is made of the neighbours, so they are held to memory alone.
         adjacency, has = start.adjacency, start.has
         sources = start.numbers[has]
         counts = np.zeros(len(has), np.int64)
-        if 2 * len(sources) > len(adjacency.starts):
+        if not is_narrow and 2 * len(sources) > len(adjacency.starts):
             # Of most nodes: to count from all is less than to pick their edges.
             everybody = Reached(adjacency.starts, adjacency.targets)
-            of_all = self._count_reached(walk, start, everybody, is_test=is_test)
+            of_all = self._count_reached(
+                walk, start, everybody, is_test=is_test, is_narrow=is_narrow
+            )
             counts[has] = of_all[sources]
             return counts
         self.budget.require_bytes(_BYTES_PER_END * int(adjacency.degrees[sources].sum()), "a walk")
         near = neighbours(adjacency, sources)
-        counts[has] = self._count_reached(walk, start, near, is_test=is_test)
+        counts[has] = self._count_reached(walk, start, near, is_test=is_test, is_narrow=is_narrow)
         return counts
 
     def _count_reached(
-        self, walk: CountedWalk, start: _Start, reached: Reached, *, is_test: bool
+        self,
+        walk: CountedWalk,
+        start: _Start,
+        reached: Reached,
+        *,
+        is_test: bool,
+        is_narrow: bool,
     ) -> Numbers:
         """How many walks go through, or end at, what each reaches."""
         reached, ends = self._join_nodes(walk.op, reached, start.far, is_kept=start.is_kept)
         if not walk.further:
             return reached.counts
-        if len(ends.at) < ends.entities.size:
+        if is_narrow or len(ends.at) < ends.entities.size:
             used, at = distinct(ends.at, ends.entities)
         else:
             # Most of them are ends: to look at all is less than to find out which.
@@ -172,7 +196,7 @@ class Expander:
         used_ends = Bound(ends.entities, used)
         weights = np.ones(len(used), np.int64)
         for further in walk.further:
-            counts, _ = self.count(further, used_ends, is_test=is_test)
+            counts, _ = self._count(further, used_ends, is_test=is_test, is_narrow=is_narrow)
             weights = product(weights, counts)
         return count_between(reached.starts, weights[at])
 
@@ -181,7 +205,6 @@ class Expander:
         start = self._begin(op, bound)
         if start is None:
             return np.zeros(len(bound.at), bool), None
-        has = start.has
         has = start.has
         # A node may be numbered for its other end, or have lost its edges.
         has[has] = start.adjacency.degrees[start.numbers[has]] > 0

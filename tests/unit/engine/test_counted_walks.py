@@ -1,7 +1,7 @@
 """Walks that are only counted: as many as there are, whatever rows they would be."""
 
 from collections import Counter
-from itertools import product
+from itertools import pairwise, product
 
 import pyarrow as pa
 import pytest
@@ -179,6 +179,39 @@ def test_what_no_row_leads_to_is_not_computed(shared: Opened, mode: str, body: s
         write.commit()
     query = f"query q() {{ match {{ $a: N {body} }} return {{ count($a) as n }} }}"
     assert [row["n"] for row in graph.query(query)] == [4]
+
+
+def test_walks_are_too_many_only_where_rows_lead(shared: Opened) -> None:
+    graph = shared.init("node N { name: String @key } edge Next: N -> N", TRAVERSAL_MODE="csr")
+    hub, line = [f"h{n}" for n in range(10)], [f"t{n:02}" for n in range(30)]
+    way = [*(f"s{n}" for n in range(12)), "a", "h0"]
+    edges = [*product(hub, hub), *pairwise(line), *pairwise(way), ("h0", "z")]
+    with graph.write() as write:
+        write.append("N", pa.table({"name": [*line, *way, *hub[1:], "z"]}))
+        src, dst = zip(*edges, ("z", "t00"), strict=True)
+        write.append("Next", pa.table({"src": src, "dst": dst}))
+        write.commit()
+
+    def count(body: str) -> int:
+        found = graph.query(f"query q() {{ match {{ $v: N {body} }} return {{ count($v) }} }}")
+        return int(found.to_arrow()["count"][0].as_py())
+
+    def after(hops: int) -> str:
+        names = ["$v", *(f"$after{n}" for n in range(hops))]
+        return " ".join(f"{first} next {second}" for first, second in pairwise(names))
+
+    def before(hops: int) -> str:
+        names = [*(f"$before{n}" for n in range(hops)), "$v"]
+        return " ".join(f"{first} next {second}" for first, second in pairwise(names))
+
+    # From the hub there are more walks of nineteen hops than a number holds.
+    assert count(f'$v >= "t" $v < "u" {after(19)}') == 11
+    # Many lead to one node, and from another one: no node has many of both.
+    to_first, from_first = (count(f'$v = "a" {walk}') for walk in (before(12), after(12)))
+    to_last, from_last = (count(f'$v = "z" {walk}') for walk in (before(12), after(12)))
+    assert (to_first, from_last) == (1, 1)
+    assert min(from_first, to_last) > 10**11
+    assert count(f'$v in ["a", "z"] {before(12)} {after(12)}') == from_first + to_last
 
 
 def test_a_plan_says_which_hops_are_counted(graph: Graph) -> None:
