@@ -338,7 +338,7 @@ def test_decisions_come_from_standard_input_and_win_over_the_strategy(
         [
             ('{"type": "Person", "id": "Ada", "take": "mine"}', "resolution 1: take is 'mine'"),
             ('{"type": "Person", "id": "Ada"}', "resolution 1: it has either take or row"),
-            ('\n{"type": "Person"', "resolution 2: it is no JSON"),
+            ('\n{"type": "Person"', "resolution 2: malformed JSON"),
             (
                 '{"type": "Person", "id": "Ada", "take": "ours"}\n'
                 '{"type": "Person", "id": "Bob", "take": "ours"}',
