@@ -91,7 +91,8 @@ def test_the_conflicts_of_a_merge_are_a_frame(graph: Graph, session: PipelineSes
         ("Thing", "b", "divergent_update", "small", "7", "9", "8")
     ]
     decided = graph.branches.merge_plan("side", strategy="ours").conflicts
-    none = session.spark.createDataFrame(decided)
+    # Over Connect PySpark makes no frame of an empty table without a schema.
+    none = session.spark.createDataFrame(decided, frame.schema)
     assert (none.count(), none.schema) == (0, frame.schema)
 
 
