@@ -137,7 +137,9 @@ def _agree(tables: tuple[Workbench, TableHandle], frame: DataFrame, predicate: P
     assert sorted(map(str, found)) == expected
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(
+    max_examples=40, derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
 @given(predicate=PREDICATES)
 def test_both_renderings_agree_with_a_plain_evaluation(
     tables: tuple[Workbench, TableHandle], frame: DataFrame, predicate: Predicate
@@ -146,7 +148,9 @@ def test_both_renderings_agree_with_a_plain_evaluation(
 
 
 @pytest.mark.extended
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(
+    max_examples=150, derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
 @given(predicate=PREDICATES)
 def test_both_renderings_agree_with_a_plain_evaluation_of_many(
     tables: tuple[Workbench, TableHandle], frame: DataFrame, predicate: Predicate
